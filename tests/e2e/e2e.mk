@@ -84,3 +84,9 @@ check-e2e check-e2e-all check-steady: $(B)/tests/window_of $(B)/tests/gaps_of $(
 check-steady: build/memtrace ## the end-to-end tests of make check, what is missing of five rounds and of five beside two busy loops (ROUNDS=1 BUSY=1)
 	@tools/make-venv
 	@tests/e2e/steady $(ROUNDS) $(BUSY:%=--busy %)
+
+.PHONY: check-snapshot-newest
+check-snapshot-newest: build/memtrace ## torch-snapshot opened by the newest torch's own _memory_viz (root; fetches it once, as check-compiled does)
+	@tools/make-venv
+	@tests/versions/check --keep $(NEWEST)
+	@tests/e2e/run --slow viewers.torch_snapshot_in_newest

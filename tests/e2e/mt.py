@@ -308,7 +308,7 @@ def lost(rep):
     return sum(rep["lost"].values())
 
 
-def wait_attached(proc, pid, where=NEW, timeout=15):
+def wait_attached(proc, pid, where=NEW, timeout=60):
     """Waits until memtrace `proc` has its probe in the process, and says that what comes with it is set, too (operators come
     last, slice by slice); fails early when memtrace ends."""
     source = {NEW: "framework ", OP: "flow |ops ", MALLOC: "host "}.get(where, "")

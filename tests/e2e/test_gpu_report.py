@@ -18,6 +18,7 @@ NOTHING = {"live": 0, "peak": 0, "segments": {}}
 # They need test_gpu_torch.py's wheels.
 ALLOCATORS = ("caching", "expandable_segments", "cuda_malloc_async", "no_caching")
 SLOW = {*ALLOCATORS, *(f"attached_amid_churn_{name}" for name in ALLOCATORS), "page_has_the_same_numbers",
+        "verdict_pieces", "verdict_refused", "verdict_reserved",
         *(f"counters_{name}" for name in ("caching", "expandable_segments", "other_allocators"))}
 
 
@@ -142,6 +143,42 @@ def test_page_has_the_same_numbers():
                     "largest_free"):
             mt.check(row[key] == segs[key], f"{row['dev']} {key}: page {row[key]}, report {segs[key]}")
     mt.check(any(row["reserved_peak"] for row in doc["segments"]), f"nothing but zeros: {doc['segments']}")
+
+
+def planted(kind, mode="plain", total_mb=4096):
+    """(what the allocator says in the end, the first line of the verdict, all of it)."""
+    torch.need_wheels()
+    run = stub.Run(kind, target=torch.TARGET, probes="segments,framework,usdt", env={**torch.MODES[mode], "MT_STUB_TOTAL": str(total_mb * MB)})
+    mark, = [json.loads(line) for line in run.out if line.startswith("{")]
+    mt.check(not run.lost, f"lost: {run.lost}")
+    return mark, run.report["verdict"][0], run.report["verdict"]
+
+
+def test_verdict_pieces():
+    """Free memory in pieces comes first, with the allocator's own numbers. These are too small for expandable segments, and that is so."""
+    mark, first, lines = planted("pieces")
+    idle = mark["reserved_peak"][0] - mark["allocated_peak"][0]
+    mt.check((first["kind"], first["bytes"]) == ("fragmented", idle) and idle > 128 * MB, f"{mark}: {lines}")
+    mt.check("in pieces of 16.0 MiB at most" in first["text"] and "allocate what lives long before" in first["next"], f"{first}")
+    same, _, _ = planted("pieces", "expandable")
+    mt.check(same["reserved_peak"] == mark["reserved_peak"], f"{mark}, with expandable segments {same}")
+
+
+def test_verdict_refused():
+    """Refused, though enough is free in pieces; with what is proposed it is not."""
+    mark, first, lines = planted("wide", total_mb=400)
+    mt.check(mark["ooms"][0] == 1 and first["kind"] == "out_of_memory" and first["severity"] == "problem", f"{mark}: {lines}")
+    mt.check("324 MiB free in pieces of 108 MiB at most" in first["text"] and "expandable_segments:True" in first["next"], f"{first}")
+    better, other, lines = planted("wide", "expandable", total_mb=400)
+    mt.check(better["ooms"][0] == 0 and other["kind"] != "out_of_memory", f"{better}: {lines}")
+
+
+def test_verdict_reserved():
+    """Reserved, whole, and in nobody's use."""
+    mark, first, lines = planted("idle")
+    idle = mark["reserved_peak"][0] - mark["allocated_peak"][0]
+    mt.check((first["kind"], first["bytes"]) == ("reserved", idle) and idle == 200 * MB, f"{mark}: {lines}")
+    mt.check("empty_cache()" in first["next"] and "240 MiB" in first["next"], f"{first}")
 
 
 KIND = {stub.DEVICE: "device", stub.MANAGED: "managed", stub.PINNED: "pinned", stub.REGISTERED: "registered",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """The terminal interface in tmux: keys in, captures of the screen out."""
+import json
 import os
 import pty
 import re
@@ -15,7 +16,7 @@ import termios
 import mt
 import test_gpu_stub as gpu_stub
 
-ALONE = {"keys_answer_while_events_pour_in", "recording_begun_by_a_key"}
+ALONE = {"keys_answer_while_events_pour_in", "recording_begun_by_a_key", "recording_of_all_steps"}
 
 ANSWER_S_MAX = 0.5  # 50 ms is aimed at and noted; the machine may be busy
 
@@ -157,9 +158,7 @@ def test_recording_begun_by_a_key():
             tui.wait(r"1 Operators.*aten::")
             time.sleep(2)
             tui.keys("w")
-            tui.wait(r"● rec.*recording from now on, to memtrace-\d+-\d+-\d+\.mtr", 5)
-            tui.keys("w")
-            tui.wait(r"already recording", 3)
+            tui.wait(r"● rec.*recording all steps from now on, to memtrace-\d+-\d+-\d+\.mtr", 5)
             time.sleep(3)
             tui.keys("q")
             mt.check(tui.check_restored() == 0, tui.history()[-3000:])
@@ -174,6 +173,36 @@ def test_recording_begun_by_a_key():
     mt.check(0 < rep["overhead"]["fraction"] < 2, f"{rep['overhead']}")
     mt.check(re.search(r"Recorded from \d+\.\d s after the attach on", " ".join(text.split())), text[-1500:])
     mt.check(re.search(r"probes set +framework \d+ of \d+,[^;]*flow \d+ of", " ".join(text.split())), text[-1500:])
+    mt.check_goes_on(job)
+
+
+def test_recording_of_all_steps():
+    """A view of some steps: the key has all traced while it records, a second time it ends that, and a third begins another one."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with Tmux(f"cd {tmp}; {mt.MEMTRACE} -p {job.pid}", 120, 40) as tui:
+            tui.wait(r"traced 3 of \d+ steps", 60)
+            for _ in range(2):
+                tui.keys("w")
+                tui.wait(r"all steps are traced from the next one on", 5)
+                tui.wait(r"● rec.*recording all steps from now on, to memtrace-\d+-\d+-\d+\.mtr", 30)
+                time.sleep(4)
+                tui.keys("w")
+                tui.wait(r"recorded, w records anew: memtrace report memtrace-\d+-\d+-\d+\.mtr", 10)
+                mt.check("● rec" not in tui.screen().splitlines()[0], tui.screen())
+            tui.wait(r"·", 20)  # windows again: in the chart there is a gap
+            tui.keys("q")
+            mt.check(tui.check_restored() == 0, tui.history()[-3000:])
+        paths = sorted(tmp.glob("memtrace-*.mtr"))
+        mt.check(len(paths) == 2, f"{paths}")
+        for path in paths:
+            rep = mt.report(path)
+            cpu = rep["devices"]["cpu"]
+            mt.check("sampling" not in rep and rep["steps"] > 20, f"{path}: of some steps: {rep.get('sampling')}")
+            mt.check(cpu["live"] <= cpu["peak"] and rep["coverage"]["end"].startswith("a window"), f"{cpu}")
+            mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+            better = json.loads(mt.ok(mt.memtrace("estimate", path, "--optimizer", "8bit", "--json")).stdout)
+            mt.check(better["estimated_peak"] < better["recorded_peak"], f"{better}")
     mt.check_goes_on(job)
 
 

@@ -4,18 +4,21 @@
 Every rule with its threshold: tests/unit/test_verdict.c.
 """
 import json
+import os
 import re
 import shlex
+import subprocess
 
 import mt
 
 KEYS = {"kind", "severity", "text", "bytes", "next"}
+TIMEOUT_S = {"holes": 300}  # two jobs from their first instruction on
 SEVERITIES = ["problem", "hint", "fact"]
 
 
 def recorded(path, *args):
     """A job from its first instruction to its end."""
-    return mt.memtrace("record", "-o", path, "--", mt.PYTHON, *args, timeout=120)
+    return mt.memtrace("record", "-o", path, "--", mt.PYTHON, *args, timeout=250)
 
 
 def verdict_of(path):
@@ -57,6 +60,22 @@ def test_state():
         mt.check(better["estimated_peak"] < better["recorded_peak"], f"{better}")
 
 
+def test_state_of_some_steps():
+    """estimate refuses recordings of some steps: what the verdict says then is pasted into a shell, and answers."""
+    with mt.scratch() as d, mt.job("verdict", "state", "--quiet", "--warmup", 0.3) as job:
+        mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "--max-overhead", 2, "-d", 6, "-o", d / "a.mtr", timeout=120))
+        rep, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "state" and rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"], f"{lines}")
+        said = re.search(r"in (?:each|\d+) of (\d+) traced steps", lines[0]["text"])
+        mt.check(not said or int(said[1]) == rep["sampling"]["steps_traced"], f"{lines[0]['text']}: {rep['sampling']['steps_traced']}")
+        command = re.search(r"memtrace record .*", lines[0]["next"])[0]
+        mt.check(f"-p {job.pid} " in command, command)
+        done = subprocess.run(["sh", "-c", command], cwd=d, env={**os.environ, "PATH": f"{os.path.dirname(mt.MEMTRACE)}:{os.environ['PATH']}"},
+                              capture_output=True, text=True, timeout=180, check=False)
+        mt.check(done.returncode == 0 and re.search(r"estimated +[\d.]+ MiB \(-", done.stdout), f"{command}: {done.stdout}{done.stderr}")
+        mt.note(command)
+
+
 def test_spike():
     with mt.scratch() as d:
         done = mt.ok(recorded(d / "a.mtr", mt.JOBS / "verdict.py", "spike", "--warmup", 0, "--steps", 80))
@@ -87,6 +106,36 @@ def test_workers():
         _, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "workers" and lines[0]["text"].startswith("2 DataLoader workers"), f"{lines}")
         mt.check(200 << 20 < lines[0]["bytes"] < 2 << 30 and not any(l["severity"] == "problem" for l in lines), f"{lines}")
+
+
+def test_growing_workers():
+    """Counting references to objects of a list copies its pages, one after the other: by how much, and why, is said."""
+    with mt.scratch() as d, mt.job("verdict", "growing", "--quiet", "--warmup", 0.3) as job:
+        with mt.start("record", "-q", "-p", str(job.pid), "-o", d / "a.mtr") as tracer:
+            mt.wait_attached(tracer, job.pid)
+
+            def first():
+                done = mt.memtrace("report", d / "a.mtr", "--json", "-q")
+                return done.returncode in (0, 3) and (json.loads(done.stdout)["verdict"] or [{"text": ""}])[0]["text"]
+            mt.wait_until(lambda: "it grows by" in (first() or ""), "the growth of both workers", 60, 1)
+            mt.finish(tracer, d / "a.mtr")
+        _, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "workers" and "by copy-on-write: " in lines[0]["text"], f"{lines}")
+        mt.note(lines[0]["text"])
+
+
+def test_holes():
+    """What was freed stays with the C library, in pieces; the call that is proposed gives it back."""
+    with mt.scratch() as d:
+        for kind in ("holes", "trimmed"):
+            mt.ok(recorded(d / f"{kind}.mtr", mt.JOBS / "verdict.py", kind, "--warmup", 0, "--seconds", 5), (0, 3))
+        rep, lines = verdict_of(d / "holes.mtr")
+        mt.check(lines[0]["kind"] == "fragmented" and "malloc_trim" in lines[0]["next"], f"{lines}")
+        mt.check(400 << 20 < lines[0]["bytes"] < 600 << 20, f"{lines}")
+        after, _ = verdict_of(d / "trimmed.mtr")
+        mt.check(not any(l["kind"] == "fragmented" for l in after["verdict"]), f"{after['verdict']}")
+        high = [r["processes"][0]["rss"]["peak"] for r in (rep, after)]
+        mt.check(abs(high[0] - high[1]) < 100 << 20, f"both were as high once: {high}")
 
 
 def test_rank():

@@ -26,7 +26,7 @@ import time
 
 import mt
 
-SLOW = {"torch_snapshot_in_memory_viz"}
+SLOW = {"torch_snapshot_in_memory_viz", "torch_snapshot_in_newest_torch"}  # the latter: make check-snapshot-newest
 
 VIEWERS = pathlib.Path(__file__).resolve().parent / "viewers"
 # What MemoryViz.js reads of the pickle language.
@@ -206,6 +206,48 @@ def test_torch_snapshot():
     equal((data["host_segments"], data["host_traces"]), ([], []), "pinned memory of a job on the CPU")
     mt.note(f"{len(data['device_traces'][0])} entries, {pickled.stat().st_size} bytes as a pickle, "
             f"{plain.stat().st_size} as JSON")
+
+
+def newest_viz():
+    """_memory_viz.py of the newest torch that is known here, one file of its wheel (it needs nothing of torch)."""
+    kept = os.environ.get("MT_KEPT", mt.BUILD / "versions/kept")
+    found = sorted(pathlib.Path(kept).glob("*/venv-*/lib/python3.*/site-packages/torch/cuda/_memory_viz.py"),
+                   key=lambda p: [int(n) for n in p.relative_to(kept).parts[0].split(".")])
+    if not found:
+        raise mt.Skip("no torch 2.15 is kept here: make check-snapshot-newest fetches it")
+    return found[-1]
+
+
+NEWEST = """
+import importlib.util, json, pickle, sys
+answer, sys.stdout = sys.stdout, sys.stderr  # compare() prints
+spec = importlib.util.spec_from_file_location("viz", sys.argv[1])
+viz = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(viz)
+def data(): return pickle.load(open(sys.argv[2], "rb"))
+out = {"trace": viz.trace(data()), "stats": viz.segsum(data())}
+out["lengths"] = [len(viz.trace_plot(data())), len(viz.segment_plot(data())), len(viz.segments(data(), format_flamegraph=lambda x: x)),
+                  len(viz.memory(data(), format_flamegraph=lambda x: x)),
+                  len(viz.compare(data()["segments"], data()["segments"], format_flamegraph=lambda x: x))]
+json.dump(out, answer)
+"""
+
+
+def test_torch_snapshot_in_newest_torch():
+    """torch 2.15's own reader knows annotate events: each of ours is a line of its own there, with what it says."""
+    viz, pickled = newest_viz(), export("torch-snapshot", ".pickle")
+    mt.check('"annotate"' in viz.read_text(), f"{viz} knows no annotate")
+    seen = python(NEWEST, viz, pickled)
+    *pages, difference = seen["lengths"]
+    mt.check(min(pages) > 1000 and difference == 0, f"torch wrote next to nothing, or finds it unlike itself: {seen['lengths']}")
+    entries = json.loads(export("torch-snapshot", ".json").read_text())["device_traces"][0]
+    wanted = [e["user_metadata"] for e in entries if e["action"] == "annotate"]
+    lines = [line for line in seen["trace"].splitlines() if line.startswith("# annotate ")]
+    mt.check(wanted and [line.split(": ", 1)[1] for line in lines] == wanted, f"{len(lines)} lines, {len(wanted)} annotate events: {lines[:3]}")
+    mt.check(not any(re.match(r"# annotate \d+:", line) for line in lines), "an annotate of a block that torch does not know")
+    for word in ("category: ", "name: ", "module: "):
+        mt.check(any(word in line for line in lines), f"no line has {word}")
+    mt.note(f"{viz.relative_to(viz.parents[8])}: {len(lines)} annotate events")
 
 
 def test_torch_snapshot_in_memory_viz():

@@ -7,7 +7,7 @@
  *
  * Which allocator it is (caching, expandable segments, cudaMallocAsync, none) is in the environment. With the argument "churn"
  * it has blocks already, and threads give out and take back without end, when it says that it is ready: who attaches comes in the
- * middle of that.
+ * middle of that. "pieces", "wide" and "idle" plant what a verdict is to find: free memory in pieces, and whole segments that nobody uses.
  */
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -388,6 +388,54 @@ static void peaks()
 	mark("reset");
 }
 
+using held_to_the_end = std::vector<c10::DataPtr>;
+
+/* One block lives in each segment of 20 MiB, and what comes then fits into no hole. */
+static void pieces()
+{
+	auto &held = *new held_to_the_end, &wide = *new held_to_the_end;
+
+	for (int i = 0; i < 60; i++)
+		held.push_back(alloc::get()->allocate(4 << 20));
+	for (int i = 0; i < 60; i++)
+		if (i % 5)
+			held[i].clear();
+	for (int i = 0; i < 9; i++)
+		wide.push_back(alloc::get()->allocate(20 << 20));
+	mark("pieces");
+}
+
+/* One block lives in each segment of 120 MiB, and 240 MiB more do not fit on a device of 400: not if segments are as they are. */
+static void wide()
+{
+	auto &held = *new held_to_the_end;
+	std::vector<c10::DataPtr> rest;
+
+	for (int i = 0; i < 3; i++) {
+		alloc::get()->allocate(120 << 20);
+		held.push_back(alloc::get()->allocate(12 << 20));
+		rest.push_back(alloc::get()->allocate(108 << 20));
+	}
+	rest.clear();
+	try {
+		held.push_back(alloc::get()->allocate(240 << 20));
+	} catch (const c10::OutOfMemoryError &) {
+	}
+	mark("wide");
+}
+
+/* Segments that nothing uses any more, and none of them is large enough for what comes then. */
+static void idle()
+{
+	auto &held = *new held_to_the_end;
+
+	for (int i = 0; i < 20; i++)
+		held.push_back(alloc::get()->allocate(12 << 20));
+	held.clear();
+	held.push_back(alloc::get()->allocate(200 << 20));
+	mark("idle");
+}
+
 int main(int argc, char **argv)
 {
 	std::vector<c10::DataPtr> before;
@@ -407,6 +455,12 @@ int main(int argc, char **argv)
 	c10::cuda::SetDevice(0, true);
 	if (churns)
 		after_churn(before, threads_before);
+	else if (argc > 1 && !strcmp(argv[1], "pieces"))
+		pieces();
+	else if (argc > 1 && !strcmp(argv[1], "wide"))
+		wide();
+	else if (argc > 1 && !strcmp(argv[1], "idle"))
+		idle();
 	else if (argc > 1)
 		peaks();
 	else

@@ -111,6 +111,45 @@ static void a_late_one_is_not_made_up_for(void **state)
 	assert_int_equal(turn(0), LEVELS_NOTHING);
 }
 
+/* Somebody wants all: at once, for as long as he wants, and nobody pays for it. */
+static void a_held_window_goes_on(void **state)
+{
+	(void)state;
+	open_window(1);
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	close_window(0);
+	now.is_priced = false;
+	l.is_held = true;
+	assert_int_equal(turn(1), LEVELS_RAISE);
+	open_window(3);
+	assert_int_equal(told.size, 0);
+	assert_true(l.is_all);
+	now.steps = 100;
+	assert_int_equal(turn(10 * LEVELS_WAIT_NS), LEVELS_NOTHING);
+	assert_int_equal(turn(10 * LEVELS_WAIT_NS), LEVELS_NOTHING); /* not even a step that does not end gives it up */
+	l.is_held = false;
+	assert_int_equal(turn(0), LEVELS_LOWER);
+	close_window(1);
+	l.is_held = true; /* while another one is under way: it becomes that */
+	assert_int_equal(turn(0), LEVELS_RAISE);
+	l.is_held = false;
+	open_window(200);
+	assert_int_equal(told.size, 3);
+	l.is_held = true;
+	assert_int_equal(turn(0), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_ARMED);
+	assert_int_equal(told.size, 0);
+	assert_int_equal(told.addr, l.number);
+	now.steps = 0; /* nobody steps: from a while on it is traced */
+	assert_int_equal(turn(LEVELS_NO_STEPS_NS), LEVELS_TELL);
+	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_TRACED);
+	assert_int_equal(turn(10 * LEVELS_SLICE_NS), LEVELS_NOTHING);
+	l.is_held = false;
+	assert_int_equal(turn(0), LEVELS_LOWER);
+}
+
 static void without_steps_time_is_measured(void **state)
 {
 	(void)state;
@@ -646,7 +685,7 @@ static void time_without_tracing_does_not_count(void **state)
 	ts += 1000;
 	d = report()->devs;
 	assert_int_equal(d->peak, 150);
-	assert_int_equal(d->live, 5150);
+	assert_int_equal(d->live, 150); /* when the traced step was over */
 	assert_int_equal(d->byte_ns, 10 * 100 + 100 * 150);
 	assert_int_equal(rep->sampling.traced_ns, 100 + 10 + 100); /* before the gap, and the step of the window */
 	free_block(0x4000);
@@ -711,7 +750,8 @@ static void operators_of_a_gap_are_not_believed(void **state)
 	go_down();
 	use(0x1000, 77); /* half of what happens is seen: it means nothing */
 	SEND(.kind = MT_EV_ALLOC, .addr = 0x9000, .size = 8, .dev = MT_DEV_CPU, .depth = 3, .seq = 99);
-	assert_int_equal(report()->devs[0].live, 108);
+	assert_int_equal(report()->devs[0].alloc_bytes, 108);
+	assert_int_equal(rep->devs[0].live, 100); /* as it was before the gap */
 	assert_int_equal(rep->run.lost[MT_LOSS_FRAME], 0);
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
 	step();
@@ -747,6 +787,31 @@ static void steps_of_a_gap_have_no_peak(void **state)
 	assert_int_equal(rep->sampling.gaps[0].lost_ns, rep->sampling.gaps[0].end_ns - rep->sampling.gaps[0].begin_ns);
 	assert_int_equal(rep->sampling.gaps[1].begin_ns, rep->sampling.gaps[1].end_ns);
 	assert_true(rep->sampling.in_gap);
+}
+
+/* What was allocated while probes went is in no traced moment: nothing that is shown is above a peak. */
+static void live_is_never_above_the_peak(void **state)
+{
+	(void)state;
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 0);
+	alloc(0x1000, 100);
+	assert_int_equal(report()->devs[0].live, 100); /* nothing was traced yet */
+	assert_int_equal(rep->devs[0].peak, 100);
+	assert_int_equal(rep->devs[0].cats[CAT_UNKNOWN].at_peak, 100);
+	assert_int_equal(rep->procs[0].peak, 100);
+	level(EV_LEVEL_TRACED, MT_LEVEL_FULL, 0);
+	alloc(0x2000, 20);
+	free_block(0x2000);
+	go_down();
+	alloc(0x3000, 1000);
+	assert_int_equal(report()->devs[0].live, 100);
+	assert_int_equal(rep->devs[0].cats[CAT_UNKNOWN].live, 100);
+	assert_int_equal(rep->devs[0].peak, 120);
+	assert_int_equal(rep->procs[0].live, 100);
+	free_block(0x1000);
+	free_block(0x3000); /* that one has gone is seen */
+	assert_int_equal(report()->devs[0].live, 0);
+	assert_int_equal(rep->procs[0].live, 0);
 }
 
 static void a_gap_of_a_process_that_ends(void **state)
@@ -847,6 +912,30 @@ static void a_recording_that_begins_later_is_told(void **state)
 	assert_int_equal(again.flags, EV_LEVEL_TRACED);
 	assert_int_equal(again.size, 4);
 	assert_int_equal(again.depth, MT_LEVEL_FULL);
+}
+
+/* Of a trace that goes on with all steps it is told as if there never had been a gap. */
+static void a_recording_of_all_steps_has_no_gap(void **state)
+{
+	(void)state;
+	told_again = 0;
+	step();
+	go_down();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 0);
+	step();
+	(void)model__each_level(m, take, NULL);
+	assert_int_equal(again.flags, EV_LEVEL_ARMED);
+	assert_int_equal(told_again, 1);
+	for (int i = 0; i < 9; i++)
+		step();
+	(void)model__each_level(m, take, NULL);
+	assert_int_equal(told_again, 1);
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 0);
+	(void)model__each_level(m, take, NULL);
+	assert_int_equal(told_again, 2);
+	level(EV_LEVEL_TRACED, MT_LEVEL_FULL, 0); /* a slice of time ends by itself */
+	(void)model__each_level(m, take, NULL);
+	assert_int_equal(told_again, 3);
 }
 
 /* A recording that begins in a gap: what lived is told before the level is. */
@@ -1068,6 +1157,7 @@ int main(void)
 		cmocka_unit_test(nothing_without_a_cadence),
 		cmocka_unit_test_setup(windows_come_in_their_time, begin),
 		cmocka_unit_test_setup(a_late_one_is_not_made_up_for, begin),
+		cmocka_unit_test_setup(a_held_window_goes_on, begin),
 		cmocka_unit_test_setup(without_steps_time_is_measured, begin),
 		cmocka_unit_test_setup(a_step_without_an_end_is_given_up, begin),
 		cmocka_unit_test_setup(what_comes_new_is_lowered, begin),
@@ -1097,10 +1187,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(at_level_blocks_nothing_is_carried, setup, teardown),
 		cmocka_unit_test_setup_teardown(operators_of_a_gap_are_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(steps_of_a_gap_have_no_peak, setup, teardown),
+		cmocka_unit_test_setup_teardown(live_is_never_above_the_peak, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_gap_of_a_process_that_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_price_is_that_of_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(odd_levels_are_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_recording_that_begins_later_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_recording_of_all_steps_has_no_gap, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_lived_before_a_recording_is_carried, setup, teardown),
 		cmocka_unit_test_setup_teardown(machines_have_gaps_of_their_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(machines_have_rows_of_their_own, setup, teardown),

@@ -118,12 +118,20 @@ static void from_a_key(void **state)
 	event((struct event){ .kind = EV_BEGIN, .pid = 1 });
 	events(1000);
 	assert_int_equal(access(path, F_OK), -1);
-	recorder__begin_late(&rec, model);
-	assert_non_null(rec.writer);
+	assert_false(recorder__is_late(&rec));
+	assert_true(recorder__begin_late(&rec, model, "all steps"));
+	assert_true(recorder__is_late(&rec));
 	events(500);
-	recorder__begin_late(&rec, model);
-	assert_int_equal(recorder__close(&rec, NULL, "", NULL, &err), 0);
+	recorder__end_late(&rec);
+	assert_false(recorder__is_late(&rec));
 	assert_int_equal(blocks_of_file(0), 500);
+	events(300); /* in no recording */
+	assert_false(recorder__begin_late(&rec, model, "all steps")); /* the first one is not overwritten */
+	assert_int_equal(unlink(path), 0);
+	assert_true(recorder__begin_late(&rec, model, "all steps"));
+	events(200);
+	assert_int_equal(recorder__close(&rec, NULL, "", NULL, &err), 0);
+	assert_int_equal(blocks_of_file(0), 200);
 	end();
 	model__free(model);
 	model = NULL;

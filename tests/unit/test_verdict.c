@@ -305,6 +305,10 @@ static void reserved_and_idle(void **state)
 		 "held a tensor; 7.00 GiB are "
 		 "free now in segments that hold a block, in pieces of 100 MiB at most; it does not matter",
 			 "expandable_segments:True");
+	s->largest_free = 16 * MIB; /* less than what expandable segments give back */
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "in pieces of 16.0 MiB at most",
+		 "allocate what lives long before");
+	s->largest_free = 100 * MIB;
 	s->nvml_total = 21 * GIB;
 	first_is(VERDICT_FRAGMENTED, VERDICT_PROBLEM, 10 * GIB, "90 % of the device", "expandable_segments:True");
 	s->backend = BACKEND_EXPANDABLE;
@@ -451,11 +455,6 @@ static void state_of_training(void **state)
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 5 * GIB;
 	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state, 20 % parameters",
 		 "8-bit state: some 3.75 GiB less; memtrace estimate job.mtr --optimizer 8bit");
-	f.r.sampling.is_on = true; /* which estimate refuses */
-	f.procs[0].marks_cnt[MARK_STEP] = 50 * STEPS;
-	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in each of 100 traced steps: 50 % optimizer state",
-		 "memtrace estimate RECORDING-OF-ALL-STEPS --optimizer 8bit");
-	f.r.sampling.is_on = false;
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 2 * GIB;
 	f.devs[0].cats[CAT_PARAMETER].at_peak = 6 * GIB;
 	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 2 ranks: up to 4.00 GiB less each");
@@ -463,6 +462,48 @@ static void state_of_training(void **state)
 	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 8 ranks: up to 7.00 GiB less "
 		 "each; memtrace estimate "
 		 "job.mtr --shard 8");
+}
+
+/* estimate refuses recordings of some steps. Steps are counted as windows have them, not as marks cut them. */
+static void of_some_steps_the_command_records_all(void **state)
+{
+	struct report_step_dev made = { .dev = MT_DEV_CUDA0, .near = 6 };
+
+	(void)state;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 5 * GIB;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = GIB;
+	f.r.marks.steps_cnt = 4;
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .steps_seen = 50 * STEPS, .steps_traced = 6,
+						 .steps = { .steps = 6, .windows = 2, .devs = &made, .devs_cnt = 1 } };
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in each of 6 traced steps: 50 % optimizer state",
+		 "memtrace record -p 10 -d 10 --max-overhead none -o all.mtr && memtrace estimate all.mtr --optimizer 8bit");
+	made.near = 5;
+	f.r.run.end_ts_ns = FIX_T0 + 50 * STEPS * 3000000000ull; /* steps of 3 s */
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in 5 of 6 traced steps: ", "memtrace record -p 10 -d 60 ");
+	f.procs[0].gone = 1;
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in 5 of 6 traced steps: ",
+		 "started anew as memtrace record -o all.mtr -- COMMAND, memtrace estimate all.mtr --optimizer 8bit says it");
+}
+
+static void a_price_that_is_not_known_is_not_said(void **state)
+{
+	struct verdict v;
+	const char *text;
+
+	(void)state;
+	f.r.cost.price = (struct report_price){ .pid = 10, .steps_before = 4, .steps = 9, .lost = 0.755, .error = 0.586 };
+	v = judged();
+	text = line_of(&v, VERDICT_COMPLETE)->text;
+	assert_non_null(strstr(text, "tracing cost 3.1 % of the job's CPU time, and 4 steps before and 9 after the "
+			       "attach are too few"));
+	assert_null(strstr(text, "75.5"));
+	f.r.cost.price.error = 0.3;
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "tracing cost the job 75.5 % of its speed "
+			       "(give or take 30.0 %)."));
+	f.r.cost.price.error = 0.8; /* nothing that stands out */
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "tracing cost 3.1 % of the job's CPU time."));
 }
 
 static void copies_of_workers(void **state)
@@ -480,6 +521,76 @@ static void copies_of_workers(void **state)
 	for (size_t i = 1; i < 5; i++)
 		f.procs[i].use[MT_USE_PRIVATE] = 30 * MIB;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+}
+
+static void workers_that_grow(void **state)
+{
+	const struct report_own own = { .first_ns = FIX_T0, .last_ns = FIX_T0 + 10000000000ull, .own_first = 100 * MIB,
+					.own_last = 180 * MIB, .shared_first = 300 * MIB, .shared_last = 225 * MIB,
+					.reads = 6, .rises = 5 };
+
+	(void)state;
+	f.procs[0].use[MT_USE_PSS] = 2 * GIB;
+	for (size_t i = 1; i < 3; i++)
+		f.procs[i] = (struct report_proc){ .pid = (uint32_t)(20 + i), .ppid = 10, .comm = (char *)"pt_data_worker",
+						   .cmdline = (char *)"", .how = EV_PROC_FORKED, .own = own,
+						   .use = { [MT_USE_PRIVATE] = 180 * MIB, [MT_USE_PSS] = 200 * MIB } };
+	f.r.procs_cnt = 3;
+	first_is(VERDICT_WORKERS, VERDICT_HINT, 360 * MIB, "it grows by 16.0 MiB a second (200 MiB to 360 MiB in 10.0 s), by "
+		 "copy-on-write: 150 MiB that they shared with their parent is copied now",
+		 "half the num_workers saves 180 MiB");
+	f.procs[1].own.shared_first = f.procs[2].own.shared_first = 230 * MIB;
+	first_is(VERDICT_WORKERS, VERDICT_HINT, 360 * MIB, "by what they allocate themselves: no more than "
+		 "10.0 MiB was shared", "");
+	f.procs[1].own.rises = f.procs[2].own.rises = 2; /* up and down */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	f.procs[1].own = f.procs[2].own = own;
+	f.procs[1].own.reads = f.procs[2].own.reads = 2; /* once, at its begin */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+}
+
+/* Anonymous memory, and tensors in it, in buckets of a second. */
+static void set_held(struct point *held, struct point *live, size_t cnt)
+{
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ held, cnt, 1000000000 };
+	f.devs[1].series = (struct series){ live, cnt, 1000000000 };
+	for (size_t i = 0; i < cnt; i++)
+		held[i].ts_ns = live[i].ts_ns = FIX_T0 + i * 1000000000;
+}
+
+static void holes_of_the_allocator(void **state)
+{
+	struct point held[12], live[12];
+
+	(void)state;
+	set_held(held, live, 12);
+	for (size_t i = 0; i < 12; i++) {
+		held[i].live_max = held[i].live_end = i ? 900 * MIB : 200 * MIB;
+		live[i].live_max = live[i].live_end = i < 2 ? i * 600 * MIB : 40 * MIB;
+	}
+	held[1].live_end = 200 * MIB + 600 * MIB;
+	held[11].live_end = 0; /* it ended */
+	f.devs[1].peak = 600 * MIB;
+	f.devs[1].peak_ts_ns = FIX_T0 + 1900000000;
+	f.procs[0].rss_peak = GIB;
+	for (size_t i = 0; i < STEPS; i++)
+		f.steps[i].begin_ts_ns = f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + i * 100000000;
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 560 * MIB, "The process keeps 900 MiB of memory, and in the last 4.00 s its "
+		 "tensors had 40.0 MiB of that at most: 560 MiB was freed", "malloc_trim(0) behind what needed it gives "
+		 "up to 560 MiB back");
+	live[9].live_max = 600 * MIB; /* it is used, again and again */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	live[9].live_max = 40 * MIB;
+	f.devs[1].peak_ts_ns = FIX_T0 + 9500000000; /* a step that has just begun may use it again */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	f.devs[1].peak_ts_ns = FIX_T0 + 1900000000;
+	f.devs[1].peak = 200 * MIB; /* what else the process has is no tensors' */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	f.devs[1].dev = MT_DEV_HOST; /* of malloc all is known */
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 660 * MIB, "its blocks of malloc had 40.0 MiB", "malloc_trim");
+	f.procs[1] = (struct report_proc){ .pid = 11, .comm = (char *)"", .cmdline = (char *)"", .rss_peak = GIB };
+	f.r.procs_cnt = 2; /* what forks share is counted twice */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 }
 
 static void a_spike(void **state)
@@ -567,7 +678,11 @@ int main(void)
 		cmocka_unit_test_setup(a_peak_of_a_leak, sound),
 		cmocka_unit_test_setup(what_saves_little_is_not_proposed, sound),
 		cmocka_unit_test_setup(state_of_training, sound),
+		cmocka_unit_test_setup(of_some_steps_the_command_records_all, sound),
+		cmocka_unit_test_setup(a_price_that_is_not_known_is_not_said, sound),
 		cmocka_unit_test_setup(copies_of_workers, sound),
+		cmocka_unit_test_setup(workers_that_grow, sound),
+		cmocka_unit_test_setup(holes_of_the_allocator, sound),
 		cmocka_unit_test_setup(a_spike, sound),
 		cmocka_unit_test_setup(a_recompile, sound),
 		cmocka_unit_test_setup(a_peak_outside_of_steps, sound),

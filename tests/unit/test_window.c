@@ -486,8 +486,13 @@ static void test_begun_by_a_key(void **state)
 			frame(MT_EV_OP, "aten::addmm", 1);
 		}
 		assert_int_equal(access(path, F_OK), -1);
-		recorder__begin_late(&rec, full);
-		recorder__begin_late(&rec, full); /* once is enough */
+		assert_true(recorder__begin_late(&rec, full, "all steps"));
+		assert_true(recorder__is_late(&rec));
+		if (amid) { /* the first one ends, and another one begins */
+			recorder__end_late(&rec);
+			assert_false(recorder__is_late(&rec));
+			assert_true(recorder__begin_late(&rec, full, "all steps"));
+		}
 		if (amid) {
 			release(alloc(2, 4096, MT_DEV_CPU), MT_DEV_CPU);
 			module_at(0, 0, 0);

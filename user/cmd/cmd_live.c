@@ -28,7 +28,8 @@ struct live_run {
 	int held_fd; /* where stderr goes meanwhile, -1 = nowhere else */
 	int stderr_fd;
 	off_t told; /* of it, on the screen */
-	char late_path[160]; /* of a recording that a key began; "" = none */
+	char late_path[160]; /* of the last recording that a key began; "" = none */
+	int is_late;	     /* it goes on */
 };
 
 static void stderr_hold(struct live_run *x)
@@ -93,7 +94,7 @@ static void stderr_peek(struct live_run *x)
 /* One that failed is removed by the session. */
 static int has_late(const struct live_run *x)
 {
-	return x->late_path[0] && file_bytes(x->late_path);
+	return x->is_late && file_bytes(x->late_path);
 }
 
 static const char *late_path(void *ctx)
@@ -101,6 +102,7 @@ static const char *late_path(void *ctx)
 	struct live_run *x = ctx;
 
 	recording_default_path(x->o, x->late_path, sizeof(x->late_path));
+	x->is_late = 1;
 	return x->late_path;
 }
 
@@ -134,8 +136,10 @@ static int on_input(void *ctx)
 		tui__mark(x->tui);
 		wish |= SESSION_MARK;
 	}
-	if (did & TUI_DO_RECORD)
+	if (did & TUI_DO_RECORD) {
+		x->is_late = 0; /* if it is to begin now, its name will be asked for */
 		wish |= SESSION_RECORD;
+	}
 	if (did & TUI_DO_TRACE)
 		wish |= SESSION_TRACE;
 	return wish;

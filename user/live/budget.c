@@ -38,6 +38,12 @@ void budget__price(struct budget *b, double lost_ns, double next_ns)
 	b->price_ns = b->cnt > 2 ? (b->before_ns + next_ns) / 2 : next_ns;
 }
 
+void budget__free(struct budget *b)
+{
+	b->windows[(b->cnt - 1) % BUDGET_WINDOWS].lost_ns = 0;
+	b->price_ns = b->before_ns;
+}
+
 /* When no more of the last minute is spent than leaves room for one: windows that must be older than a minute. */
 static uint64_t budget__minute(const struct budget *b, double share)
 {

@@ -39,6 +39,7 @@ struct budget {
 void budget__window(struct budget *b, uint64_t begin_ns, uint64_t end_ns);
 /* The job lost so much in the last window, as far as is known now; and one like it would cost so much. */
 void budget__price(struct budget *b, double lost_ns, double next_ns);
+void budget__free(struct budget *b); /* instead: somebody asked for it whatever it costs */
 /* When the next window may begin. UINT64_MAX: never, at this price. */
 uint64_t budget__may(const struct budget *b);
 /* When it is to begin: then, or somewhat later. */

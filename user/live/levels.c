@@ -10,7 +10,7 @@ static struct event levels__event(struct levels *l, const struct levels_seen *se
 	l->told_ns = seen->now_ns;
 	return (struct event){ .kind = EV_LEVEL, .flags = state, .depth = level, .addr = l->number, .dev = l->why,
 			       .aux = (uint32_t)seen->pid,
-			       .size = l->slice ? 0 : l->cadence.steps | l->cadence.align_steps << EV_LEVEL_ALIGN,
+			       .size = l->slice || l->is_all ? 0 : l->cadence.steps | l->cadence.align_steps << EV_LEVEL_ALIGN,
 			       .seq = (uint32_t)(l->cadence.budget.share * EV_LEVEL_BUDGET + 0.5) };
 }
 
@@ -31,15 +31,17 @@ static enum levels_do levels__begin_down(struct levels *l, const struct levels_s
 /* All is set. */
 static enum levels_do levels__begin_window(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
-	if (l->number && !l->begin_ns) {
+	l->is_all = l->is_held;
+	if (l->number && !l->begin_ns && !l->is_all) {
 		uint64_t at_ns = cadence__at(&l->cadence, seen->wall_ns);
 
 		l->lead_ns = seen->now_ns - l->window.begin_ns;
 		l->begin_ns = at_ns ? seen->now_ns + (at_ns - seen->wall_ns) : 0;
 	}
-	if (seen->now_ns < l->begin_ns)
+	if (seen->now_ns < l->begin_ns && !l->is_all)
 		return LEVELS_NOTHING;
 	l->begin_ns = 0;
+	l->slice = 0;
 	l->at = LEVELS_WINDOW;
 	l->number++;
 	l->steps = seen->steps;
@@ -54,6 +56,8 @@ static enum levels_do levels__slice(struct levels *l, const struct levels_seen *
 	uint64_t wait_ns = l->slice ? LEVELS_SLICE_NS : LEVELS_NO_STEPS_NS;
 
 	if (seen->now_ns - l->told_ns < wait_ns)
+		return LEVELS_NOTHING;
+	if (l->slice == EV_LEVEL_TRACED && l->is_all)
 		return LEVELS_NOTHING;
 	if (l->slice == EV_LEVEL_TRACED)
 		return levels__begin_down(l, seen, ret);
@@ -70,8 +74,14 @@ static enum levels_do levels__window(struct levels *l, const struct levels_seen 
 		l->steps = seen->steps;
 		l->step_ns = seen->now_ns;
 	}
+	if (l->is_all && !l->is_held)
+		return seen->is_setting ? LEVELS_NOTHING : levels__begin_down(l, seen, ret);
+	if (l->is_held && !l->is_all) /* all is set */
+		return levels__begin_window(l, seen, ret);
 	if (l->slice || !seen->steps || l->is_slow)
 		return levels__slice(l, seen, ret);
+	if (l->is_all)
+		return LEVELS_NOTHING;
 	if (seen->window == l->number && seen->state == EV_LEVEL_TAIL) {
 		l->window.steps = l->cadence.steps;
 		return seen->is_setting ? LEVELS_NOTHING : levels__begin_down(l, seen, ret);
@@ -134,10 +144,10 @@ static enum levels_do levels__rest(struct levels *l, const struct levels_seen *s
 			l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
 		return levels__begin_down(l, seen, ret);
 	}
-	if (!levels__is_due(l, seen))
+	if (!l->is_held && !levels__is_due(l, seen))
 		return levels__may_be_still(l, seen) ? levels__begin_still(l, seen, ret) : LEVELS_NOTHING;
 	l->at = LEVELS_UP;
-	l->why = l->wanted;
+	l->why = l->is_held ? EV_WHY_ASKED : l->wanted;
 	l->wanted = EV_WHY_DUE;
 	l->is_still = false;
 	l->window = (struct cadence_window){ .begin_ns = seen->now_ns };

@@ -46,6 +46,8 @@ struct levels {
 	bool is_slow; /* steps are too long for windows of them */
 	uint8_t wanted, why; /* enum ev_level_why: the next window as soon as may be; of the one that is */
 	bool is_still; /* not even marks of steps are set */
+	bool is_held;  /* set by whoever wants all: the next window comes at once, and goes on until it is cleared */
+	bool is_all;   /* the window that is, or was the last, is such a one */
 };
 
 /* How things stand. */

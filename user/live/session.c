@@ -35,6 +35,7 @@
 #include "live/follow.h"
 #include "live/followed.h"
 #include "live/gpu_counters.h"
+#include "live/late.h"
 #include "live/launch.h"
 #include "live/loop_pace.h"
 #include "live/lock.h"
@@ -80,6 +81,7 @@ struct session {
 	struct tell tell; /* into the stream */
 	struct sideband *sideband;
 	int is_sideband_armed;
+	struct late late;
 	int epoll_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	int stop;	     /* enum session_stop; 0: goes on */
@@ -187,7 +189,7 @@ static int session__input(struct session *s)
 	if (wish & SESSION_MARK)
 		session__mark(s);
 	if (wish & SESSION_RECORD)
-		recorder__begin_late(&s->stream.recorder, s->stream.model);
+		late__asked(&s->late);
 	if (wish & SESSION_TRACE)
 		windows__want(&s->windows, EV_WHY_ASKED);
 	if (wish & SESSION_END)
@@ -202,7 +204,10 @@ int session_report(const struct session *s, size_t top, struct report **ret)
 
 static void session__turn_windows(struct session *s)
 {
-	if (!windows__turn(&s->windows))
+	bool is_new = windows__turn(&s->windows);
+
+	late__turn(&s->late);
+	if (!is_new)
 		return;
 	session__turn_catching(s);
 	if (!s->naming)
@@ -507,6 +512,7 @@ static int session__init(struct session *s, struct err *err)
 	s->windows.levels.cadence.budget.random = hash_two(s->start_ns, (uint64_t)getpid());
 	s->catching = (struct catching){ .is_on = !!(to.stacks & MT_STACKS_CATCH), .followed = &s->followed,
 					 .keeper = s->keeper, .stream = &s->stream };
+	s->late = (struct late){ .windows = &s->windows, .recorder = &s->stream.recorder, .model = s->stream.model };
 	s->counting = (struct counting){ .followed = &s->followed, .naming = s->naming, .tell = s->tell };
 	s->counted = (struct counted){ .tell = s->tell, .stream = &s->stream, .keeper = s->keeper, .usage = &s->usage,
 				       .probing = s->probing, .follow = s->follow, .naming = s->naming, .nvml = s->nvml,

@@ -88,7 +88,7 @@ enum session_wish {
 	SESSION_END = 1,
 	SESSION_MARK = 2, /* a note with the time, in the report and the recording; told on stderr */
 	SESSION_TRACE = 8, /* a window as soon as may be */
-	SESSION_RECORD = 4, /* from now on, if nothing is recorded yet; what comes of it is told on stderr */
+	SESSION_RECORD = 4, /* all steps from now on, until it comes again or the end; what comes of it is told on stderr */
 };
 
 /*

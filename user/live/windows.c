@@ -72,6 +72,22 @@ void windows__want(struct windows *w, enum ev_level_why why)
 		w->levels.wanted = (uint8_t)why;
 }
 
+bool windows__hold(struct windows *w, bool is_held)
+{
+	w->levels.is_held = is_held && windows__are_on(w);
+	return w->levels.is_held;
+}
+
+bool windows__have_all(const struct windows *w)
+{
+	uint64_t number;
+
+	if (!windows__are_on(w))
+		return true;
+	return w->levels.is_all && w->levels.at == LEVELS_WINDOW &&
+	       model__level_of(w->model, &number) == EV_LEVEL_TRACED && number == w->levels.number;
+}
+
 bool windows__are_idle(const struct windows *w)
 {
 	return windows__are_on(w) && windows__are_at_rest(w) && w->levels.between == MT_LEVEL_WATCH;
@@ -127,7 +143,10 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 	b->watch = w->levels.is_still ? paid->left : paid->watch;
 	if (w->levels.is_still) /* marks are set for a window, and until that is priced */
 		lost_ns += paid__marks_beside(paid, now_ns());
-	budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
+	if (w->levels.is_all)
+		budget__free(b);
+	else
+		budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
 	is_known = paid__is_measured(paid) || levels__has_waited(&w->levels, seen);
 	may_go = w->is_dear && !w->is_low; /* marks, and then there is more for windows */
 	if (!w->is_told && is_known && !may_go && budget__may(b) == UINT64_MAX)
@@ -252,7 +271,7 @@ void windows__end(struct windows *w)
 {
 	struct levels_seen seen;
 
-	if (!windows__are_on(w))
+	if (!windows__are_on(w) || (w->levels.is_all && w->levels.at == LEVELS_WINDOW)) /* as any trace of all steps */
 		return;
 	windows__log(w);
 	windows__see(w, &seen);

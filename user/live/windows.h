@@ -40,6 +40,12 @@ struct windows {
 bool windows__turn(struct windows *w);
 /* Somebody wants a window: it comes as soon as the budget allows, or without one at once. */
 void windows__want(struct windows *w, enum ev_level_why why);
+/*
+ * From the next whole step on all are traced, whatever that costs, until it is taken back: the budget does not pay for it.
+ * False: there are no windows, and nothing to hold.
+ */
+bool windows__hold(struct windows *w, bool is_held);
+bool windows__have_all(const struct windows *w); /* it is so, or there are no windows */
 /* Nothing but marks of steps has probes, and that for good reason. */
 bool windows__are_at_rest(const struct windows *w);
 bool windows__are_idle(const struct windows *w); /* … and there are windows, between which that is all */

@@ -89,6 +89,18 @@ static void model__raise_peaks(struct model *m)
 	proc_side__begin(&m->procs.other.host, m->now_ns);
 }
 
+static void model__hide_live(struct model *m)
+{
+	struct proc *p;
+
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		device__hide(m->devs[i]);
+	TAILQ_FOREACH(p, &m->procs.all, all) {
+		p->fw.traced_live = p->fw.live;
+		p->host.traced_live = p->host.live;
+	}
+}
+
 static bool model__all_traced(const struct model *m)
 {
 	for (size_t i = 0; i < m->levels.cnt; i++)
@@ -111,6 +123,8 @@ static void model__settle_gap(struct model *m)
 	modules__gap(&m->modules, !traced);
 	if (traced)
 		model__raise_peaks(m);
+	else
+		model__hide_live(m);
 	model__tell_gap(m, !traced);
 }
 
@@ -247,6 +261,7 @@ void model__level(struct model *m, const struct event *ev)
 	s->window = ev->addr;
 	s->why = ev->dev;
 	s->want = ev->size & ((1ull << EV_LEVEL_ALIGN) - 1);
+	s->is_all = !s->want && (s->is_all || ev->flags == EV_LEVEL_ARMED) && ev->flags >= EV_LEVEL_ARMED;
 	s->align = ev->size >> EV_LEVEL_ALIGN;
 	sampler__to(s, m, ev->flags);
 	model__learned_level(m, s);
@@ -324,13 +339,14 @@ int model__each_level(const struct model *m, event_fn fn, void *ctx)
 
 	for (size_t i = 0; i < m->levels.cnt && !r; i++) {
 		const struct sampler *s = &m->levels.samplers[i];
+		bool has_all = s->is_all && s->state == EV_LEVEL_TRACED; /* nothing but traced steps comes: no gap is told */
 		uint8_t state = s->state == EV_LEVEL_MEETING ? EV_LEVEL_ARMED : s->state;
 		struct event ev = { .ts_ns = m->now_ns, .kind = EV_LEVEL, .aux = s->pid, .flags = state, .depth = s->level,
 				    .addr = s->window,
 				    .size = (s->state == EV_LEVEL_TRACED ? s->left : s->want) | s->align << EV_LEVEL_ALIGN,
 				    .dev = s->why, .seq = (uint32_t)(s->budget * EV_LEVEL_BUDGET + 0.5) };
 
-		r = fn(ctx, &ev);
+		r = has_all ? 0 : fn(ctx, &ev);
 	}
 	return r;
 }

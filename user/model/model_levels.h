@@ -22,6 +22,7 @@ struct sampler {
 	uint64_t since_ns, set_ns;   /* of the state; of the last ARMED */
 	uint64_t row;		     /* of the window under way: its number among all machines', from 1; 0: it has none */
 	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; how long so, before */
+	bool is_all;		     /* this window goes on until it is told: somebody wanted all steps */
 	bool rests_blind;	     /* at its last rest allocations were not seen */
 	double budget;		     /* share of the time that may be lost; 0: none was set */
 	struct paid paid;	     /* by the process whose steps are counted */

@@ -50,7 +50,7 @@ static void series__leave_out(struct series *s, const struct gaps *g)
 static int report_dev__fill(struct report_dev *r, const struct device *d, uint64_t now_ns)
 {
 	*r = (struct report_dev){
-		.dev = d->dev, .live = d->live, .peak = d->peak, .peak_ts_ns = d->peak_ts_ns,
+		.dev = d->dev, .peak = d->peak, .peak_ts_ns = d->peak_ts_ns,
 		.allocs = d->allocs, .frees = d->frees, .alloc_bytes = d->alloc_bytes,
 		.free_bytes = d->free_bytes, .preexisting_frees = d->preexisting_frees,
 		.dropped = d->dropped - d->unseen, .dropped_bytes = d->dropped_bytes - d->unseen_bytes,
@@ -61,10 +61,18 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 	};
 	for (int c = 0; c < CAT_MAX; c++)
 		r->cats[c] = (struct report_cat){
-			.live = d->cats[c].live,
+			.live = device__live_of(d, c),
 			.at_peak = device_cat__at_peak(&d->cats[c], d->epoch),
 			.byte_ns = device_cat__byte_ns(&d->cats[c], gaps__clock(d->gaps, now_ns)),
 		};
+	for (int c = 0; c < CAT_MAX; c++)
+		r->live += r->cats[c].live;
+	if (!d->peak && r->live) { /* nothing was traced yet: it is as high as what is there */
+		r->peak = r->live;
+		r->peak_ts_ns = now_ns;
+		for (int c = 0; c < CAT_MAX; c++)
+			r->cats[c].at_peak = r->cats[c].live;
+	}
 	if (series_acc__copy(&d->series, now_ns, &r->series) < 0)
 		return -ENOMEM;
 	series__leave_out(&r->series, d->gaps);
@@ -215,15 +223,22 @@ static int report_proc__labels(struct report_proc *r, const struct model *m, con
 	return 0;
 }
 
+/* As device__live_of(). */
+static uint64_t side_live(const struct model *m, const struct proc_side *s)
+{
+	return gaps__is_open(&m->gaps) && s->peak && s->traced_live < s->live ? s->traced_live : s->live;
+}
+
 static int report_proc__fill(struct report_proc *r, const struct model *m, const struct proc *p)
 {
 	bool host = model__counts_host(m);
 
 	*r = (struct report_proc){
-		.pid = p->pid, .ppid = p->ppid, .live = p->fw.live, .peak = p->fw.peak,
+		.pid = p->pid, .ppid = p->ppid, .live = side_live(m, &p->fw),
+		.peak = p->fw.peak || !gaps__is_open(&m->gaps) ? p->fw.peak : p->fw.live,
 		.peak_ts_ns = host ? p->host.peak_ts_ns : p->fw.peak_ts_ns,
 		.allocs = host ? p->host_allocs : p->allocs,
-		.frees = host ? p->host_frees : p->frees, .host_live = p->host.live,
+		.frees = host ? p->host_frees : p->frees, .host_live = side_live(m, &p->host),
 		.host_peak = p->host.peak, .rss_total = proc__rss(p), .rss_peak = p->rss_peak,
 		.mapped = p->mapped.bytes, .mapped_peak = p->mapped_peak,
 		.brk_growth = p->brk_growth, .cpu_ns = p->cpu_ns, .live_at_exit = p->live_at_exit,
@@ -232,6 +247,7 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 	memcpy(r->rss, p->rss, sizeof(r->rss));
 	memcpy(r->use, p->use, sizeof(r->use));
 	r->use_ts_ns = p->use_ts_ns;
+	r->own = p->own;
 	memcpy(r->marks_cnt, p->marks_cnt, sizeof(r->marks_cnt));
 	memcpy(r->marks, p->marks, sizeof(r->marks));
 	r->highest_step = p->highest_step;

@@ -12,6 +12,7 @@
 #include "model/reports.h"
 #include "model/state.h"
 
+#define NEAR_PART 100 /* of a device's peak: a step that has so much less still reaches it */
 #define PEAKS_PART (1.0 / 50) /* peaks that differ by less are of the same height */
 
 void model__sample_over(struct model *m, const struct proc *p, enum paid_step what, uint64_t took_ns)
@@ -85,6 +86,15 @@ static uint64_t chosen__windows(const struct chosen *k)
 	return windows;
 }
 
+static uint64_t steps_near(const struct chosen *k, const struct device *d)
+{
+	uint64_t near = 0;
+
+	for (size_t i = 0; i < k->cnt; i++)
+		near += k->at[i] < d->sampled.cnt && d->sampled.v[k->at[i]].peak >= d->peak - d->peak / NEAR_PART;
+	return near;
+}
+
 /* Devices in the order of their numbers, as all of a report are. */
 static int report_steps__fill(const struct model *m, const struct chosen *k, struct report_steps *ret)
 {
@@ -96,7 +106,7 @@ static int report_steps__fill(const struct model *m, const struct chosen *k, str
 
 		if (!d)
 			continue;
-		*to = (struct report_step_dev){ .dev = (uint8_t)dev };
+		*to = (struct report_step_dev){ .dev = (uint8_t)dev, .near = steps_near(k, d) };
 		to->all = step_cat(k, &d->sampled, CAT_MAX);
 		if (to->all.at_peak.mean <= 0)
 			continue;

@@ -123,7 +123,7 @@ void recorder__add(struct recorder *r, struct model *m, const struct event *ev)
 	r->last_ns = ev->ts_ns;
 	if (r->window)
 		window__add(r->window, m, ev);
-	if (r->past && !r->writer)
+	if (r->past)
 		past__add(r->past, ev);
 	if (r->writer)
 		recorder__told(r, rec_writer__add(r->writer, ev, r->has_failed ? NULL : &r->err));
@@ -157,6 +157,15 @@ int recorder__begin(struct recorder *r, struct err *err)
 	return 0;
 }
 
+/* The process of the disk has that file; another one is written without. */
+static void recorder__forget(struct recorder *r)
+{
+	r->writer = NULL;
+	rec_disk__free(r->disk);
+	r->disk = NULL;
+	r->has_failed = 0;
+}
+
 static int recorder__write_past(struct recorder *r, struct model *m, struct err *err)
 {
 	const char *note;
@@ -172,31 +181,45 @@ static int recorder__write_past(struct recorder *r, struct model *m, struct err 
 	return ret ? ret : rec_writer__flush(r->writer, err);
 }
 
-void recorder__begin_late(struct recorder *r, struct model *m)
+bool recorder__begin_late(struct recorder *r, struct model *m, const char *what)
 {
 	struct rec_writer_opts o = recorder__writer_opts(r);
 	struct err err = { 0 };
 	int ret;
 
-	if (r->writer) {
-		fprintf(stderr, "already recording to %s\n", r->path);
-		return;
-	}
 	r->path = r->opts.late_path(r->opts.ctx);
 	ret = rec_writer__open(&r->writer, r->path, &o, &err);
 	if (!ret) {
 		ret = recorder__write_past(r, m, &err);
 		if (ret < 0) {
 			rec_writer__drop(r->writer);
-			r->writer = NULL;
-			rec_disk__free(r->disk); /* it has that file; another one is written without */
-			r->disk = NULL;
+			recorder__forget(r);
 		}
 	}
 	if (ret < 0)
 		log_warn("not recording: %s", err.msg);
 	else
-		fprintf(stderr, "recording from now on, to %s\n", r->path);
+		fprintf(stderr, "recording %s from now on, to %s\n", what, r->path);
+	return ret >= 0;
+}
+
+void recorder__end_late(struct recorder *r)
+{
+	struct event end = { .ts_ns = r->last_ns, .kind = EV_END, .aux = EV_END_WINDOW };
+	int ret = rec_writer__add(r->writer, &end, &r->err);
+
+	ret = ret < 0 ? ret : rec_writer__flush(r->writer, &r->err);
+	if (!ret)
+		ret = rec_writer__wait(r->writer, DISK_QUIET_NS, &r->err);
+	if (ret < 0)
+		rec_writer__drop(r->writer);
+	else
+		ret = rec_writer__close(r->writer, &r->err);
+	if (ret < 0)
+		log_warn("recording %s: %s", r->path, r->err.msg);
+	else
+		fprintf(stderr, "recorded, w records anew: memtrace report %s\n", r->path);
+	recorder__forget(r);
 }
 
 uint64_t recorder__cpu_ns(const struct recorder *r)

@@ -8,6 +8,7 @@
 #ifndef MT_RECORD_RECORDER_H
 #define MT_RECORD_RECORDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -71,8 +72,16 @@ void recorder__add(struct recorder *r, struct model *m, const struct event *ev);
 int recorder__begin(struct recorder *r, struct err *err);
 /* From time to time; flushes at most every every_ns. */
 void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns);
-/* From now on; that it does, or why not, is told on stderr. */
-void recorder__begin_late(struct recorder *r, struct model *m);
+/*
+ * From now on, as nothing is recorded yet; that it does, or why not, is told on stderr. what: "all steps". A recording that
+ * began so may end before the trace does; that is told, too, and another one may begin.
+ */
+bool recorder__begin_late(struct recorder *r, struct model *m, const char *what);
+void recorder__end_late(struct recorder *r);
+static inline bool recorder__is_late(const struct recorder *r)
+{
+	return r->past && r->writer;
+}
 /* The window, to a file of its own, beside the loop; what becomes of it is told on stderr. why: static. */
 void recorder__dump(struct recorder *r, struct model *m, const char *why);
 uint64_t recorder__cpu_ns(const struct recorder *r); /* of the process of the disk */

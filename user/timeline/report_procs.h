@@ -10,6 +10,13 @@
 #include "timeline/report_memory.h"
 #include "timeline/timeline.h"
 
+/* Private and shared bytes of a process over its readings (use): as it was first read, as it was last. */
+struct report_own {
+	uint64_t first_ns, last_ns;
+	uint64_t own_first, own_last, shared_first, shared_last;
+	uint32_t reads, rises; /* rises: of private bytes, from a reading to the next */
+};
+
 struct report_proc {
 	uint32_t pid, ppid;
 	char *comm, *cmdline;
@@ -20,6 +27,7 @@ struct report_proc {
 	uint64_t host_live, host_peak;	 /* malloc layer */
 	uint64_t rss[MT_RSS_KINDS], rss_total, rss_peak;
 	uint64_t use[MT_USES], use_ts_ns; /* by enum mt_use; use_ts_ns 0: was not read */
+	struct report_own own;
 	uint64_t mapped, mapped_peak;	 /* anonymous bytes mmap'ed minus munmap'ed since attach; >= 0 */
 	uint64_t brk_growth;
 	uint64_t cpu_ns; /* used since its first EV_CPU */

@@ -23,6 +23,7 @@ struct report_step_cat {
 struct report_step_dev {
 	uint8_t dev;
 	struct report_step_cat all, cats[CAT_MAX];
+	uint64_t near; /* of the steps, those whose own peak is no more than 1 % below the device's */
 };
 
 /* Devices are those that had any bytes in these steps. */

@@ -3,6 +3,7 @@
 #ifndef MT_TIMELINE_REPORT_TRACING_H
 #define MT_TIMELINE_REPORT_TRACING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "memtrace/event.h"
@@ -58,6 +59,17 @@ struct report_price {
 	double lost;  /* share of its speed; below 0: it was faster, which is noise */
 	double error; /* of lost, either way, 95 % */
 };
+
+/* A loss that stands out of the steps' own differences is known if these are no more than half of it, else it is vague. */
+static inline bool report_price__is_known(const struct report_price *p)
+{
+	return p->steps && p->lost > p->error && p->error <= p->lost / 2;
+}
+
+static inline bool report_price__is_vague(const struct report_price *p)
+{
+	return p->steps && p->lost > p->error && p->error > p->lost / 2;
+}
 
 struct report_program {
 	uint64_t hits, ns;

@@ -156,6 +156,22 @@ struct facts_ranks facts_of_ranks(const struct report *r)
 
 /* --- workers --------------------------------------------------------------------------------------------- */
 
+#define GROWS_READS 3	/* of a worker: readings, and … */
+#define GROWS_PERCENT 60 /* … of the steps from one to the next so many go up */
+
+/* What grows once, when a worker begins, is no growth over time. */
+static void worker_grows(struct facts_workers *f, const struct report_own *o)
+{
+	uint64_t grown = o->own_last > o->own_first ? o->own_last - o->own_first : 0;
+	uint64_t unshared = o->shared_first > o->shared_last ? o->shared_first - o->shared_last : 0;
+
+	if (o->reads < GROWS_READS || o->rises * 100 < (o->reads - 1) * GROWS_PERCENT || grown > UINT64_MAX - f->grown)
+		return;
+	f->grown += grown;
+	f->unshared += unshared < grown ? unshared : grown;
+	f->span_ns = o->last_ns - o->first_ns > f->span_ns ? o->last_ns - o->first_ns : f->span_ns;
+}
+
 struct facts_workers facts_of_workers(const struct report *r)
 {
 	struct facts_workers f = { 0 };
@@ -170,8 +186,104 @@ struct facts_workers facts_of_workers(const struct report *r)
 		f.cnt++;
 		f.own += own < UINT64_MAX - f.own ? own : 0;
 		f.largest = own > f.largest ? own : f.largest;
+		worker_grows(&f, &p->own);
 	}
+	f.grown = f.grown > f.own || !f.span_ns ? 0 : f.grown;
 	return f;
+}
+
+/* --- holes ------------------------------------------------------------------------------------------------ */
+
+/* More than one process with memory: what forks share is counted in each of them. */
+static int has_one_process(const struct report *r)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		cnt += r->procs[i].rss_peak > 0;
+	return cnt == 1;
+}
+
+/* Its value at the end of the bucket that has this time; of none the one before. */
+static uint64_t at_time(const struct series *s, uint64_t ts_ns)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < s->cnt && s->points[i].ts_ns <= ts_ns; i++)
+		ret = s->points[i].live_end;
+	return ret;
+}
+
+/* What it has beside its blocks: as much as it had when the first of them was there. */
+static uint64_t without_blocks(const struct series *held, const struct series *live)
+{
+	for (size_t i = 0; i < live->cnt; i++)
+		if (live->points[i].live_max) {
+			uint64_t all = at_time(held, live->points[i].ts_ns + live->bucket_ns - 1);
+
+			return all > live->points[i].live_max ? all - live->points[i].live_max : 0;
+		}
+	return UINT64_MAX;
+}
+
+static const struct report_dev *malloc_or_cpu(const struct report *r)
+{
+	const struct report_dev *ret = NULL;
+
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if ((r->devs[i].dev == MT_DEV_HOST || (r->devs[i].dev == MT_DEV_CPU && !ret)) && r->devs[i].peak)
+			ret = &r->devs[i];
+	return ret;
+}
+
+#define HOLES_STEPS 8		   /* since the peak so many steps are over, … */
+#define HOLES_NS 5000000000ull	   /* … or where there are none so much time: what a step uses again is no hole */
+
+/* When its last step was over, where there are any: what it gives back on its way out is another matter. 0: too soon to say. */
+static uint64_t end_of_holes(const struct report *r, uint64_t peak_ns, uint64_t end_ns)
+{
+	size_t steps = 0;
+
+	for (size_t i = 0; i < r->marks.steps_cnt; i++)
+		steps += r->marks.steps[i].begin_ts_ns >= peak_ns;
+	if (!r->marks.steps_cnt)
+		return end_ns > peak_ns && end_ns - peak_ns >= HOLES_NS ? end_ns : 0;
+	if (steps < HOLES_STEPS)
+		return 0;
+	return r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns;
+}
+
+struct facts_holes facts_of_holes(const struct report *r)
+{
+	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
+	const struct report_dev *d = malloc_or_cpu(r);
+	struct facts_holes f = { .held = UINT64_MAX }, none = { 0 };
+	uint64_t from_ns, end_ns = 0, base, freed;
+
+	for (size_t i = 0; i < held->cnt; i++)
+		end_ns = held->points[i].live_end ? held->points[i].ts_ns : end_ns; /* when it ends it has nothing */
+	if (!d || r->sampling.is_on || !has_one_process(r))
+		return none;
+	base = without_blocks(held, &d->series);
+	end_ns = end_of_holes(r, d->peak_ts_ns, end_ns);
+	if (base == UINT64_MAX || end_ns <= d->peak_ts_ns)
+		return none;
+	from_ns = end_ns - (end_ns - d->peak_ts_ns) / 2;
+	f.span_ns = end_ns - from_ns;
+	for (size_t i = 0; i < held->cnt; i++)
+		if (held->points[i].ts_ns >= from_ns && held->points[i].ts_ns <= end_ns && held->points[i].live_end < f.held)
+			f.held = held->points[i].live_end;
+	for (size_t i = 0; i < d->series.cnt; i++)
+		if (d->series.points[i].ts_ns + d->series.bucket_ns > from_ns && d->series.points[i].ts_ns <= end_ns &&
+		    d->series.points[i].live_max > f.live)
+			f.live = d->series.points[i].live_max;
+	f.is_host = d->dev == MT_DEV_HOST;
+	f.peak = d->peak;
+	f.idle = f.held > base && f.held - base > f.live ? f.held - base - f.live : 0;
+	freed = f.peak > f.live ? f.peak - f.live : 0;
+	if (!f.is_host && f.idle > freed)
+		f.idle = freed;
+	return f.held == UINT64_MAX ? none : f;
 }
 
 /* --- modules --------------------------------------------------------------------------------------------- */

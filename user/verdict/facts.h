@@ -43,8 +43,19 @@ struct facts_ranks facts_of_ranks(const struct report *r);
 struct facts_workers {
 	size_t cnt;
 	uint64_t own, largest, all; /* all: of all processes, shared pages divided */
+	uint64_t grown, unshared;   /* since first readings, of workers that grow all the time: of own; what they share less */
+	uint64_t span_ns;	    /* … in so long */
 };
 struct facts_workers facts_of_workers(const struct report *r);
+
+/* Anonymous memory of a process that is alone, against what lived in it: malloc's blocks if they were traced, else tensors. */
+struct facts_holes {
+	int is_host;
+	uint64_t span_ns;	   /* half of the time since the peak, the latter one: of that … */
+	uint64_t held, live, peak; /* … the least that was held, the most that was live */
+	uint64_t idle;		   /* of held; where only tensors are seen no more than of them were freed */
+};
+struct facts_holes facts_of_holes(const struct report *r);
 
 /* Modules of one pattern ("layers.*"). */
 struct facts_module {

@@ -6,7 +6,6 @@
 #include "verdict/verdict.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,35 +17,7 @@
 #include "timeline/report.h"
 #include "verdict/facts.h"
 #include "verdict/held.h"
-
-struct judge {
-	struct verdict *v;
-	const struct report *r;
-	const char *file;
-};
-
-/* --- lines ----------------------------------------------------------------------------------------------- */
-
-/* Room for one more is always there: rules are fewer than lines. */
-static struct verdict_line *line(const struct judge *j, enum verdict_kind kind, enum verdict_severity severity, uint64_t bytes)
-{
-	struct verdict_line *l = &j->v->lines[j->v->cnt < VERDICT_MAX ? j->v->cnt++ : VERDICT_MAX - 1];
-
-	*l = (struct verdict_line){ .kind = (uint8_t)kind, .severity = (uint8_t)severity, .bytes = bytes };
-	return l;
-}
-
-/* Behind what a text of VERDICT_BYTES says already; cut where it is full. */
-static void say(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(char *text, const char *fmt, ...)
-{
-	size_t len = strlen(text);
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text + len, VERDICT_BYTES - len, fmt, args);
-	va_end(args);
-}
+#include "verdict/rules.h"
 
 /* A name of the target's, or what stands for none. */
 static const char *name(char buf[TEXT_BYTES_MAX], const char *text, const char *none)
@@ -300,6 +271,8 @@ static void judge_ranks(const struct judge *j)
 #define IDLE_LEAST (64ull << 20)  /* … so many bytes: below, it is how allocators round */
 #define FULL_PERCENT 90		  /* of the device's memory is reserved: idle bytes are missing elsewhere */
 
+#define EXPANDABLE_PAGE (20ull << 20) /* c10's kLargeBuffer: what it maps and unmaps of a segment of large blocks */
+
 /* What the allocator reserved at most and never gave out; a device whose memory is nearly all reserved misses it. */
 static void judge_idle(const struct judge *j, const struct report_dev *d)
 {
@@ -327,7 +300,10 @@ static void judge_idle(const struct judge *j, const struct report_dev *d)
 		say(l->text, "; it does not matter as long as nothing else needs the device's %s", fmt_bytes(a, s->nvml_total));
 	else
 		say(l->text, "; it matters where the device is full");
-	if (in_pieces && s->backend != BACKEND_EXPANDABLE)
+	if (in_pieces && s->largest_free < EXPANDABLE_PAGE)
+		say(l->next, "allocate what lives long before what comes and goes: expandable segments give back whole pages "
+		    "of %s, and no piece has one", fmt_bytes(a, EXPANDABLE_PAGE));
+	else if (in_pieces && s->backend != BACKEND_EXPANDABLE)
 		say(l->next, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, up to %s less reserved", fmt_bytes(a, idle));
 	else
 		say(l->next, "torch.cuda.empty_cache() behind what needed it once gives back %s now", fmt_bytes(a,
@@ -346,29 +322,6 @@ static void judge_reserved(const struct judge *j)
 	}
 	if (worst)
 		judge_idle(j, worst);
-}
-
-/* --- DataLoader's workers -------------------------------------------------------------------------------- */
-
-#define WORKERS_PERCENT 25	    /* of the memory of all processes is the workers' own, and … */
-#define WORKERS_LEAST (64ull << 20) /* … so many bytes */
-
-static void judge_workers(const struct judge *j)
-{
-	struct facts_workers f = facts_of_workers(j->r);
-	struct verdict_line *l;
-	char a[24], b[24], c[24];
-
-	if (!f.cnt || f.own < WORKERS_LEAST || f.own < f.all / 100 * WORKERS_PERCENT)
-		return;
-	l = line(j, VERDICT_WORKERS, VERDICT_HINT, f.own);
-	say(l->text, "%zu DataLoader worker%s hold %s of their own, %s each at most, of %s of all processes: what "
-	    "they share with "
-	    "their parent is copied where they write to it or count references", f.cnt, f.cnt == 1 ? "" : "s",
-	    fmt_bytes(a, f.own), fmt_bytes(b, f.largest), fmt_bytes(c, f.all));
-	say(l->next, "keep the dataset in tensors or NumPy arrays, not in lists of Python objects; half the num_workers "
-	    "saves %s",
-	    fmt_bytes(a, f.own / 2));
 }
 
 /* --- a spike --------------------------------------------------------------------------------------------- */
@@ -483,14 +436,22 @@ static void say_whose(char *text, const struct report *r, uint64_t peak)
 }
 
 /* ", in 249 of 272 steps" */
-static void say_steps(char *text, const struct report *r, const struct facts_steps *f)
+static void say_steps(char *text, uint64_t near, uint64_t cnt, const char *which)
 {
-	const char *which = r->sampling.is_on ? " traced" : f->is_cut ? " last" : "";
-
-	if (f->near == f->cnt)
-		say(text, ", in each of %zu%s steps", f->cnt, which);
+	if (near == cnt)
+		say(text, ", in each of %" PRIu64 "%s steps", cnt, which);
 	else
-		say(text, ", in %zu of %zu%s steps", f->near, f->cnt, which);
+		say(text, ", in %" PRIu64 " of %" PRIu64 "%s steps", near, cnt, which);
+}
+
+/* Marks cut steps elsewhere than windows do, so that of these fewer are whole: the windows' own count, as every view has it. */
+static void say_traced(char *text, const struct report *r, const struct report_dev *d)
+{
+	const struct report_steps *s = &r->sampling.steps;
+
+	for (size_t i = 0; i < s->devs_cnt; i++)
+		if (s->devs[i].dev == d->dev && s->steps > 1 && s->devs[i].near)
+			say_steps(text, s->devs[i].near, s->steps, " traced");
 }
 
 static void say_when(char *text, const struct report *r, const struct report_dev *d, const struct facts_steps *f)
@@ -502,30 +463,60 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 		say(text, ", in %s", phase_name((enum phase)f->phase));
 	if (!f->proc || f->proc->peak < d->peak - d->peak / 100) /* several processes share the device */
 		return;
-	if (f->outside)
+	if (r->sampling.is_on)
+		say_traced(text, r, d);
+	else if (f->outside)
 		say(text, ", outside of the %zu steps", f->cnt);
 	else if (f->cnt > 1)
-		say_steps(text, r, f);
+		say_steps(text, f->near, f->cnt, f->is_cut ? " last" : "");
 }
 
-/* What estimate is to be given: it refuses recordings of some steps. */
-static const char *to_estimate(const struct judge *j)
+/* The process to record again: the one that was asked for, else one that steps. 0: none is left. */
+static uint32_t to_record(const struct report *r, const struct facts_steps *f)
 {
-	return j->r->sampling.is_on ? "RECORDING-OF-ALL-STEPS" : j->file;
+	uint32_t pid = r->run.pid ? r->run.pid : f->proc ? f->proc->pid : 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].pid == pid && r->procs[i].gone == 1)
+			return 0;
+	return pid;
+}
+
+#define ALL_STEPS_S 10 /* so long all steps are recorded for estimate, and as long as … */
+#define ALL_STEPS 20   /* … so many take */
+
+/* What says it to the byte. estimate refuses recordings of some steps: with the command that makes one of all. */
+static void say_estimate(const struct judge *j, struct verdict_line *l, const char *how)
+{
+	const struct facts_steps f = facts_of_steps(j->r);
+	uint32_t pid = to_record(j->r, &f);
+	uint64_t seen = j->r->sampling.steps_seen, span_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
+	uint64_t wait_s = seen ? span_ns / seen * ALL_STEPS / 1000000000 : 0;
+
+	if (!j->r->sampling.is_on)
+		say(l->next, "memtrace estimate %s %s", j->file, how);
+	else if (pid)
+		say(l->next, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate "
+		    "all.mtr %s", pid, wait_s > ALL_STEPS_S ? wait_s : ALL_STEPS_S, how);
+	else
+		say(l->next, "started anew as memtrace record -o all.mtr -- COMMAND, memtrace estimate all.mtr %s says it",
+		    how);
 }
 
 /* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
 static void say_checkpoint(const struct judge *j, struct verdict_line *l, const struct report_dev *d)
 {
 	struct facts_module f = facts_of_checkpoint(j->r);
-	char a[24];
+	char a[24], how[TEXT_BYTES_MAX + 24];
 
-	if (percent(f.bytes, d->peak) >= PART_PERCENT)
-		say(l->next, "checkpoint %s: up to %s less; memtrace estimate %s --checkpoint '%s'", f.path,
-		    fmt_bytes(a, f.bytes), to_estimate(j), f.path);
-	else
+	if (percent(f.bytes, d->peak) >= PART_PERCENT) {
+		say(l->next, "checkpoint %s: up to %s less; ", f.path, fmt_bytes(a, f.bytes));
+		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
+		say_estimate(j, l, how);
+	} else {
 		say(l->next, "half the batch saves up to %s; memtrace report %s --by module says which modules keep most",
 		    fmt_bytes(a, d->cats[CAT_ACTIVATION].at_peak / 2), j->file);
+	}
 }
 
 #define STATE_OF_ADAM 3 / 2 /* more of it than parameters: two moments a weight, and 8 bits each would do */
@@ -534,17 +525,20 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 {
 	uint64_t parameters = d->cats[CAT_PARAMETER].at_peak, state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
 	uint64_t world = facts_world(j->r);
-	char a[24];
+	char a[24], how[40];
 
-	if (world > 1)
-		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; memtrace estimate %s --shard %" PRIu64, world,
-		    fmt_bytes(a, bytes - bytes / world), to_estimate(j), world);
-	else if (state > parameters * STATE_OF_ADAM)
-		say(l->next, "an optimizer with 8-bit state: some %s less; memtrace estimate %s --optimizer 8bit",
-		    fmt_bytes(a, state / 4 * 3), to_estimate(j));
-	else
-		say(l->next, "shared among 2 ranks: up to %s less each; memtrace estimate %s --shard 2",
-		    fmt_bytes(a, bytes / 2), to_estimate(j));
+	if (world > 1) {
+		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; ", world,
+		    fmt_bytes(a, bytes - bytes / world));
+		snprintf(how, sizeof(how), "--shard %" PRIu64, world);
+	} else if (state > parameters * STATE_OF_ADAM) {
+		say(l->next, "an optimizer with 8-bit state: some %s less; ", fmt_bytes(a, state / 4 * 3));
+		snprintf(how, sizeof(how), "--optimizer 8bit");
+	} else {
+		say(l->next, "shared among 2 ranks: up to %s less each; ", fmt_bytes(a, bytes / 2));
+		snprintf(how, sizeof(how), "--shard 2");
+	}
+	say_estimate(j, l, how);
 }
 
 /* Half of it or more is what grows: of that the leak's line says what to do, and another batch would not help. */
@@ -619,11 +613,14 @@ static void judge_rests(const struct judge *j)
 		    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
 	if (r->sampling.is_on)
 		say(l->text, "; tracing cost the job %s of its time", fmt_share(b, r->sampling.price_ratio, 1));
-	else if (r->cost.price.steps && r->cost.price.lost > r->cost.price.error)
+	else if (report_price__is_known(&r->cost.price))
 		say(l->text, "; tracing cost the job %.1f %% of its speed (give or take %.1f %%)", r->cost.price.lost * 100,
 		    r->cost.price.error * 100);
 	else if (r->cost.target_cpu_ns)
 		say(l->text, "; tracing cost %s of the job's CPU time", fmt_share(b, r->cost.share, 1));
+	if (report_price__is_vague(&r->cost.price) && !r->sampling.is_on)
+		say(l->text, ", and %" PRIu64 " steps before and %" PRIu64 " after the attach are too few, or differ too "
+		    "much, to tell what it lost", r->cost.price.steps_before, r->cost.price.steps);
 	say(l->text, ".");
 }
 
@@ -651,7 +648,7 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 	judge_leak(&j);
 	judge_ranks(&j);
 	judge_reserved(&j);
-	judge_workers(&j);
+	judge_host(&j);
 	judge_spike(&j, &steps);
 	judge_recompiles(&j);
 	judge_peak(&j, &steps);

@@ -3,8 +3,8 @@
  * verdict: what a report concludes, in sentences: what is wrong, where bytes can be won, how high the peak is, when, of
  * what and whose, what grows, how complete it all is. What every view begins with.
  *
- * A report goes in, lines come out: no clock, no file, no other state. Every rule is a function of verdict.c with its threshold
- * beside it. What is wrong comes first, then what can be won, then facts. Texts are one line of safe UTF-8.
+ * A report goes in, lines come out: no clock, no file, no other state. Every rule is a function of verdict.c or host.c with its
+ * threshold beside it. What is wrong comes first, then what can be won, then facts. Texts are one line of safe UTF-8.
  */
 #ifndef MT_VERDICT_VERDICT_H
 #define MT_VERDICT_VERDICT_H

@@ -5,12 +5,16 @@
     spike    every batch has 64 samples, the 50th 4096
     state    a wide embedding with Adam, and hardly any activations
     workers  two DataLoader workers, each of which writes to all of a dataset that it shares with its parent
+    growing  two DataLoader workers that read on and on in a list of Python objects which they share with their parent
+    holes    600 MiB of small tensors, of which all but every 16th go; then small steps
+    trimmed  the same, and malloc_trim(0) behind it
 """
+import ctypes
 import sys
 
 import job
 
-KINDS = ("spike", "state", "workers")
+KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed")
 
 
 def spike(torch, args):
@@ -67,10 +71,45 @@ def workers(torch, args):
     return step
 
 
+def growing(torch, args):
+    rows = [f"row {i:090}" for i in range(1_200_000)]  # some 170 MiB; whoever looks at one counts a reference, in its page
+
+    class Rows(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            seen = torch.utils.data.get_worker_info().id * len(rows) // 2
+            while True:
+                yield torch.tensor([float(len(rows[(seen + i) % len(rows)])) for i in range(64)])
+                seen += 64
+
+    model = torch.nn.Linear(64, 10)
+    opt = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batches = iter(torch.utils.data.DataLoader(Rows(), batch_size=20, num_workers=2))
+
+    def step():
+        opt.zero_grad()
+        loss = model(next(batches)).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+def holes(torch, args):
+    step = state(torch, args)
+    kept = [torch.ones(16, 1024) for _ in range(9600)]  # 64 KiB each: below what malloc maps by itself
+    del kept[::16]
+    few = [t for i, t in enumerate(kept) if not i % 15]
+    del kept
+    if KIND == "trimmed":
+        ctypes.CDLL(None).malloc_trim(0)
+    return lambda: step() if few else None
+
+
 def build(args):
     import torch
 
-    return {"spike": spike, "state": state, "workers": workers}[KIND](torch, args)
+    return {"spike": spike, "state": state, "workers": workers, "growing": growing, "holes": holes, "trimmed": holes}[KIND](torch, args)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@
 
 struct device_cat {
 	uint64_t live, at_peak, epoch;
+	uint64_t traced_live; /* when the last gap began */
 	uint64_t since_ns; /* byte_ns is right up to here, by the clock of gaps */
 	unsigned __int128 byte_ns; /* cannot overflow: 64 bits of bytes × 64 bits of time */
 };
@@ -69,6 +70,21 @@ static inline void device__show(struct device *d, uint64_t ts_ns)
 {
 	if (!gaps__is_open(d->gaps))
 		series_acc__set(&d->series, ts_ns, d->live);
+}
+
+/* A gap begins. */
+static inline void device__hide(struct device *d)
+{
+	for (int c = 0; c < CAT_MAX; c++)
+		d->cats[c].traced_live = d->cats[c].live;
+}
+
+/* What is said to live of a category: in a gap no more than did when it began, so it is never above a peak of traced time. */
+static inline uint64_t device__live_of(const struct device *d, int c)
+{
+	bool hidden = gaps__is_open(d->gaps) && d->peak && d->cats[c].traced_live < d->cats[c].live;
+
+	return hidden ? d->cats[c].traced_live : d->cats[c].live;
 }
 
 /* Live bytes whose category is known, and those whose module is: `nobodys` are of none. */

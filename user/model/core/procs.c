@@ -200,11 +200,30 @@ void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t byt
 	p->rss_peak = max_u64(p->rss_peak, proc__rss(p));
 }
 
+/* Kinds of one reading come one after the other, private bytes before shared ones. */
+static void own__set(struct report_own *o, uint32_t kind, uint64_t bytes, uint64_t ts_ns)
+{
+	if (kind == MT_USE_SHARED) {
+		o->shared_first = o->reads > 1 ? o->shared_first : bytes;
+		o->shared_last = bytes;
+		return;
+	}
+	o->rises += o->reads && bytes > o->own_last;
+	if (!o->reads++) {
+		o->first_ns = ts_ns;
+		o->own_first = bytes;
+	}
+	o->last_ns = ts_ns;
+	o->own_last = bytes;
+}
+
 void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns)
 {
 	ps->use_total[kind] += bytes - p->use[kind];
 	p->use[kind] = bytes;
 	p->use_ts_ns = ts_ns;
+	if (kind == MT_USE_PRIVATE || kind == MT_USE_SHARED)
+		own__set(&p->own, kind, bytes, ts_ns);
 }
 
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns)

@@ -33,6 +33,7 @@ struct saved;
 struct proc_side {
 	uint64_t live, peak, peak_ts_ns;
 	uint64_t high; /* since the last mark (model_modules.c) */
+	uint64_t traced_live; /* when the last gap began */
 };
 
 enum covered { COVERED_MEMORY = 1, COVERED_TENSORS = 2, COVERED_BOTH = 3 };
@@ -58,6 +59,7 @@ struct proc {
 	uint64_t live_at_exit;
 	uint64_t rss[MT_RSS_KINDS], rss_peak;
 	uint64_t use[MT_USES], use_ts_ns; /* the last reading; use_ts_ns 0: none */
+	struct report_own own; /* over all readings */
 	uint64_t mapped_peak, brk_base, brk_growth;
 	bool brk_seen;
 	struct mapset mapped;

@@ -228,7 +228,12 @@ static void put_price(struct page *p, const struct report *r)
 		return;
 	n = (size_t)snprintf(text, sizeof(text), "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
 			     fmt_ns(b, price->traced_ns));
-	if (price->lost > price->error)
+	if (report_price__is_vague(price))
+		snprintf(text + n, sizeof(text) - n, "the job is slower, but %s steps before and %s since are too few, "
+			 "or differ too much, to tell by how much (%s, give or take %s)",
+			 fmt_count(a, (double)price->steps_before), fmt_count(b, (double)price->steps),
+			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
+	else if (price->lost > price->error)
 		snprintf(text + n, sizeof(text) - n, "the job loses %s of its speed, give or take %s",
 			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
 	else
@@ -442,7 +447,7 @@ static size_t put_measured(char *text, size_t size, const struct report *r)
 	if (r->sampling.is_on)
 		n = snprintf(text, size, "%s of the job's time%s", fmt_share(a, r->sampling.price_ratio, 1),
 			     budget_words(b, sizeof(b), r));
-	else if (r->cost.price.steps && r->cost.price.lost > r->cost.price.error)
+	else if (report_price__is_known(&r->cost.price))
 		n = snprintf(text, size, "%s of the job's speed, give or take %s", fmt_share(a, r->cost.price.lost, 1),
 			     fmt_share(b, r->cost.price.error, 1));
 	else if (r->cost.target_cpu_ns)

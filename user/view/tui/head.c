@@ -347,7 +347,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "g", "chart: half the screen, none, all", 0 },
 		{ "Space", "hold the picture; tracing goes on", 1 },
 		{ "m", "mark this moment: \xe2\x97\x86 here, a note in report and recording", 1 },
-		{ "w  t", "record from now on into a new file; trace some steps soon", 1 },
+		{ "w  t", "record all steps in a new file, or end that; trace some soon", 1 },
 		{ "chart", "colours: live by category, where each column was fullest", 0 },
 		{ "", "grey above: up to the exact maximum of that time; \xe2\x96\xb2 the peak", 0 },
 		{ "", "\xc2\xb7 not traced: between windows of --every, --max-overhead", 0 },
