@@ -66,6 +66,8 @@ static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
 	s->warm = warm = warm_points(used, c);
 	if (c->tick - c->blind < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
 		return false;
+	if (c->windows && c->windows < GROWTH_WINDOWS_MIN)
+		return false;
 	/* nearly all rows end here */
 	if (s->settled.low_cnt[used - 1] < s->settled.low_cnt[warm] + GROWTH_BLOCKS_MIN ||
 	    s->settled.low[used - 1] <= s->settled.low[warm])
@@ -188,7 +190,7 @@ static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
 {
 	size_t used = growth_row__used(&s->settled), points = used - s->warm;
 
-	if (points < UNSURE_POINTS || s->blocks.fall > s->blocks.growth / 8 || lost_events(m) > s->blocks.growth / 8)
+	if (s->settled.alike > s->settled.stayed / 4 || points < UNSURE_POINTS || s->blocks.fall > s->blocks.growth / 8 || lost_events(m) > s->blocks.growth / 8)
 		return SURE_LOW;
 	return points >= SURE_POINTS && !s->blocks.fall && s->blocks.z >= SURE_Z && s->blocks.growth >= SURE_POINTS ?
 		       SURE_HIGH : SURE_MEDIUM;
@@ -254,7 +256,8 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 		.sure = suspect__sure(s, m), .bytes_slope = s->bytes.slope * per_unit,
 		.blocks_slope = s->blocks.slope * per_unit, .tau = s->blocks.tau, .live = g->live, .blocks = g->cnt,
 		.grown = s->bytes.growth, .grown_blocks = s->blocks.growth, .first_ts_ns = s->first_ts_ns,
-		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g),
+		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g), .stayed = g->stayed,
+		.windows = s->proc->clock.windows,
 	};
 	memcpy(r->history, g->low, r->history_cnt * sizeof(*g->low));
 	for (unsigned c = 1; c < CAT_MAX; c++)

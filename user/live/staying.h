@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * staying: what of the blocks that a window of traced steps left behind is still there when the next one begins. Between
+ * windows no free is seen, so it is asked of the process's memory (target/heap.h): once before probes go, and again when all are
+ * set. Where a block is in use and has the same in it, EV_STAYED says so. So what grows adds up over windows (docs/sampling.md).
+ *
+ * What a look takes is memtrace's own time: some 5 us a block, MODEL_STAYS_MAX at most.
+ */
+#ifndef MT_LIVE_STAYING_H
+#define MT_LIVE_STAYING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct heap_block;
+struct model;
+struct model_stay;
+struct tell;
+
+struct staying {
+	struct model_stay *v;
+	struct heap_block *then; /* of each, before probes went */
+	size_t cnt;
+};
+
+void staying__done(struct staying *s);
+void staying__remember(struct staying *s, const struct model *m); /* all is still set */
+/* All is set again, before that is told; what is there is said after it, as of the same moment. */
+void staying__look(struct staying *s);
+void staying__tell(const struct staying *s, const struct tell *tell, uint64_t ts_ns);
+
+#endif

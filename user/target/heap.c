@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A chunk of glibc's (malloc/malloc.c, the same since 2.0): the word before the block is its size with three bits, and the next
+ * chunk's head lies `size` further. Bit 0 of that one: this one is in use. Bit 1 of its own: it is a mapping of its own, which is
+ * unmapped when it is freed. Chunks below 1 KiB or so keep bit 0 when they are freed (tcache, fastbins), but their first words
+ * become a list's.
+ */
+#include "target/heap.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "target/door.h"
+
+#define HEAD_BYTES 8
+#define SPOT_BYTES 16
+#define FLAGS 7ull
+#define PREV_IN_USE 1ull
+#define IS_MAPPED 2ull
+#define SLACK_MAX 128u /* a chunk is never larger than asked for by more, but for mappings */
+#define PAGE_BYTES 4096u
+#define BATCH (DOOR_RANGES_MAX / (HEAP_SPOTS + 1))
+#define ADDR_MAX (1ull << 47)
+
+_Static_assert(sizeof(struct heap_print) == HEAD_BYTES + HEAP_SPOTS * SPOT_BYTES, "read as it is");
+
+static struct iovec range(uint64_t addr, size_t len)
+{
+	return (struct iovec){ (void *)(uintptr_t)addr, len };
+}
+
+static bool is_plausible(const struct heap_block *b)
+{
+	return !(b->addr & 15) && b->addr >= PAGE_BYTES && b->addr < ADDR_MAX && b->size && b->size < ADDR_MAX - b->addr;
+}
+
+/* The smallest block has 24 bytes, so 16 from the beginning on are always its own. */
+static uint64_t spot(uint64_t size, unsigned i)
+{
+	uint64_t at = i + 1 == HEAP_SPOTS ? size - SPOT_BYTES : size / (HEAP_SPOTS - 1) * i;
+
+	return size < HEAP_SPOTS * SPOT_BYTES && i + 1 < HEAP_SPOTS ? 0 : size < SPOT_BYTES ? 0 : at & ~7ull;
+}
+
+static size_t print_ranges(const struct heap_block *b, struct iovec *ret)
+{
+	ret[0] = range(b->addr - HEAD_BYTES, HEAD_BYTES);
+	for (unsigned i = 0; i < HEAP_SPOTS; i++)
+		ret[i + 1] = range(b->addr + spot(b->size, i), SPOT_BYTES);
+	return HEAP_SPOTS + 1;
+}
+
+/* All of them, or else each that is there. */
+static void read_prints(struct heap_block *const *v, size_t cnt)
+{
+	struct iovec ranges[DOOR_RANGES_MAX];
+	struct heap_print prints[BATCH];
+	size_t ranges_cnt = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		ranges_cnt += print_ranges(v[i], ranges + ranges_cnt);
+	if (!cnt || !door_read(v[0]->pid, ranges, ranges_cnt, prints, cnt * sizeof(*prints))) {
+		for (size_t i = 0; i < cnt; i++) {
+			v[i]->print = prints[i];
+			v[i]->is_used = true;
+		}
+		return;
+	}
+	for (size_t i = 0; i < cnt && cnt > 1; i++)
+		read_prints(v + i, 1);
+}
+
+static uint64_t chunk_bytes(const struct heap_block *b)
+{
+	return b->print.head & ~FLAGS;
+}
+
+static bool is_chunk(const struct heap_block *b)
+{
+	uint64_t least = b->size + HEAD_BYTES, bytes = chunk_bytes(b);
+	uint64_t most = least + (b->print.head & IS_MAPPED ? 2 * PAGE_BYTES : SLACK_MAX);
+
+	return bytes >= least && bytes <= most && !(bytes & 15);
+}
+
+static void ask_next(struct heap_block *const *v, size_t cnt)
+{
+	struct iovec ranges[DOOR_RANGES_MAX];
+	uint64_t heads[DOOR_RANGES_MAX];
+
+	for (size_t i = 0; i < cnt; i++)
+		ranges[i] = range(v[i]->addr - HEAD_BYTES + chunk_bytes(v[i]), HEAD_BYTES);
+	if (!cnt || !door_read(v[0]->pid, ranges, cnt, heads, cnt * HEAD_BYTES)) {
+		for (size_t i = 0; i < cnt; i++)
+			v[i]->is_used = heads[i] & PREV_IN_USE;
+		return;
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		v[i]->is_used = false;
+		if (cnt > 1)
+			ask_next(v + i, 1);
+	}
+}
+
+typedef void (*batch_fn)(struct heap_block *const *v, size_t cnt);
+
+struct batch {
+	struct heap_block *v[DOOR_RANGES_MAX];
+	size_t cnt, most;
+	batch_fn fn;
+};
+
+static void batch__put(struct batch *b, struct heap_block *one)
+{
+	if (b->cnt && (!one || b->cnt == b->most || b->v[0]->pid != one->pid)) {
+		b->fn(b->v, b->cnt);
+		b->cnt = 0;
+	}
+	if (one)
+		b->v[b->cnt++] = one;
+}
+
+void heap__read(struct heap_block *v, size_t cnt)
+{
+	struct batch prints = { .most = BATCH, .fn = read_prints }, nexts = { .most = DOOR_RANGES_MAX, .fn = ask_next };
+
+	for (size_t i = 0; i < cnt; i++) {
+		v[i].is_used = false;
+		if (is_plausible(&v[i]))
+			batch__put(&prints, &v[i]);
+	}
+	batch__put(&prints, NULL);
+	for (size_t i = 0; i < cnt; i++) {
+		v[i].is_used = v[i].is_used && is_chunk(&v[i]);
+		if (v[i].is_used && !(v[i].print.head & IS_MAPPED))
+			batch__put(&nexts, &v[i]);
+	}
+	batch__put(&nexts, NULL);
+}
+
+/* Bit 0 of its head is about the chunk before it. */
+bool heap_print__is(const struct heap_print *a, const struct heap_print *b)
+{
+	return !((a->head ^ b->head) & ~PREV_IN_USE) && !memcmp(a->words, b->words, sizeof(a->words));
+}
+
+bool heap_print__is_alike(const struct heap_print *p)
+{
+	for (unsigned i = 1; i < 2 * HEAP_SPOTS; i++)
+		if (p->words[i] != p->words[0])
+			return false;
+	return true;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * heap: whether blocks of glibc's malloc are in use, and what is in them, read from outside.
+ *
+ * Enters: addresses and sizes as the process was given them. Leaves: what lies there now. A block is taken for one only if its
+ * head has a size that fits; freed memory is told by what free() writes: the next chunk's head says that this one is not in use,
+ * and small ones have pointers of the free list where their content began. So a block that has the same head and content as
+ * before, and is in use, is the same one, unless another of its size was given the same content. One blind spot: the last block
+ * below the heap's end, freed, and not built upon since.
+ *
+ * Everything read is hostile. Nothing is known of other allocators' blocks.
+ */
+#ifndef MT_TARGET_HEAP_H
+#define MT_TARGET_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HEAP_SPOTS 5 /* of 16 bytes each: the beginning, the end, and between */
+
+struct heap_print {
+	uint64_t head;
+	uint64_t words[2 * HEAP_SPOTS];
+};
+
+struct heap_block {
+	uint64_t addr, size;
+	pid_t pid;
+	bool is_used; /* it is there, and in use */
+	struct heap_print print; /* only then */
+};
+
+/* By process, one behind the other; sizes of 1 and more. */
+void heap__read(struct heap_block *v, size_t cnt);
+bool heap_print__is(const struct heap_print *a, const struct heap_print *b);
+/* All of it is the same 8 bytes: it may be another one's. */
+bool heap_print__is_alike(const struct heap_print *p);
+
+#endif
