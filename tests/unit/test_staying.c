@@ -3,6 +3,7 @@
  * What is still there after a gap. Our own malloc's blocks, as another process would read them: used, freed, freed and given out
  * again, of all sizes. And through the model: a job of whose steps some are traced, with leaks and without.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -26,12 +27,29 @@ static void fill(void *ptr, size_t size, unsigned seed)
 		((uint8_t *)ptr)[i] = (uint8_t)(seed + i * 37 + i / 251);
 }
 
+/* glibc's own, also where a sanitizer has taken malloc's place. */
+static void *from_libc(const char *name)
+{
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), *fn = libc ? dlsym(libc, name) : NULL;
+
+	assert_non_null(fn);
+	dlclose(libc);
+	return fn;
+}
+
 static void *given(size_t size, size_t align)
 {
-	void *ptr = NULL;
+	void *(*fn)(size_t, size_t) = from_libc("memalign"), *ptr = fn(align, size);
 
-	assert_int_equal(posix_memalign(&ptr, align, size), 0);
+	assert_non_null(ptr);
 	return ptr;
+}
+
+static void given_back(void *ptr)
+{
+	void (*fn)(void *) = from_libc("free");
+
+	fn(ptr);
 }
 
 static struct heap_block look_at(const void *ptr, size_t size)
@@ -64,14 +82,13 @@ static void check_sizes(size_t align, bool has_neighbour)
 		now = look_at(ptr, sizes[i]);
 		assert_false(is_same(&then, &now));
 		((uint8_t *)ptr)[sizes[i] - 1] ^= 0xff;
-		free(before); /* what lies beside it makes no difference */
+		given_back(before); /* what lies beside it makes no difference */
 		now = look_at(ptr, sizes[i]);
 		assert_true(is_same(&then, &now));
-		free(ptr);
+		given_back(ptr);
 		now = look_at((void *)(uintptr_t)then.addr, sizes[i]);
-		if (has_neighbour)
-			assert_false(is_same(&then, &now));
-		free(after);
+		assert_false(is_same(&then, &now));
+		given_back(after);
 	}
 }
 
@@ -103,14 +120,14 @@ static void test_heap_many(void **state)
 	for (size_t i = 0; i < CNT; i++)
 		assert_true(then[i].is_used);
 	for (size_t i = 0; i < CNT; i += 3)
-		free(v[i]);
+		given_back(v[i]);
 	memcpy(now, then, sizeof(now));
 	heap__read(now, CNT);
 	for (size_t i = 0; i < CNT; i++)
 		assert_int_equal(is_same(&then[i], &now[i]), i % 3 != 0);
 	for (size_t i = 0; i < CNT; i++)
 		if (i % 3)
-			free(v[i]);
+			given_back(v[i]);
 }
 
 /* Addresses that no malloc gave, or that nobody has: not used, and no more. */
@@ -153,7 +170,7 @@ static void test_alike(void **state)
 	ptr[511]++;
 	b = look_at(ptr, 4096);
 	assert_true(b.is_used && !heap_print__is_alike(&b.print));
-	free(ptr);
+	given_back(ptr);
 }
 
 /* --- the model -------------------------------------------------------------------------------------------- */
@@ -246,6 +263,7 @@ static void one_window(const struct habit *h)
 static const struct report_leaks *leaks_after(unsigned windows, const struct habit *h)
 {
 	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python") });
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH);
 	for (unsigned i = 0; i < 3; i++)
 		boundary();
 	for (unsigned i = 0; i < windows; i++) {
@@ -261,17 +279,17 @@ static const struct report_leaks *leaks_after(unsigned windows, const struct hab
 /* Four whole steps of each window, a block each; what came before and behind them is not counted to it. */
 static void test_named(void **state)
 {
-	const struct report_leaks *l = leaks_after(8, &(struct habit){ .leaks = true, .stays = true });
+	const struct report_leaks *l = leaks_after(7, &(struct habit){ .leaks = true, .stays = true });
 
 	(void)state;
 	assert_int_equal(l->total, 1);
 	assert_string_equal(l->rows[0].op, "aten::tanh");
 	assert_true(l->rows[0].bytes_slope == 20000 && l->rows[0].blocks_slope == 1 && l->rows[0].per_step);
-	assert_int_equal(l->rows[0].windows, 8);
-	assert_int_equal(l->rows[0].stayed, 4 * (1 + 2 + 3 + 4 + 5 + 6 + 7));
+	assert_int_equal(l->rows[0].windows, 7);
+	assert_int_equal(l->rows[0].stayed, 4 * (1 + 2 + 3 + 4 + 5 + 6));
 	assert_int_equal(l->rows[0].sure, SURE_HIGH);
-	assert_int_equal(l->ticks, 4 * 8);
-	assert_int_equal(model__steps_of(m, PID), 3 + 8 * 62 - 1 + 1);
+	assert_int_equal(l->ticks, 4 * 7);
+	assert_int_equal(model__steps_of(m, PID), 3 + 7 * 62);
 }
 
 static void test_named_as_early_as_can_be(void **state)

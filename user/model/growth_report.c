@@ -190,7 +190,7 @@ static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
 {
 	size_t used = growth_row__used(&s->settled), points = used - s->warm;
 
-	if (s->settled.alike > s->settled.stayed / 4 || points < UNSURE_POINTS || s->blocks.fall > s->blocks.growth / 8 || lost_events(m) > s->blocks.growth / 8)
+	if (points < UNSURE_POINTS || s->blocks.fall > s->blocks.growth / 8 || lost_events(m) > s->blocks.growth / 8)
 		return SURE_LOW;
 	return points >= SURE_POINTS && !s->blocks.fall && s->blocks.z >= SURE_Z && s->blocks.growth >= SURE_POINTS ?
 		       SURE_HIGH : SURE_MEDIUM;
@@ -299,6 +299,12 @@ static const struct holder *holder_beside(const struct model *m, const struct su
 	return NULL;
 }
 
+/* What was found after a gap could have been other blocks, unless a container of Python was seen to have them. */
+static bool is_doubtful(const struct report_leak *r, const struct suspect *s)
+{
+	return s->settled.alike > s->settled.stayed / 4 && (r->held != HELD_ITSELF || r->held_items < r->blocks / 2);
+}
+
 static int report_leak__hold(struct report_leak *r, const struct suspect *s, const struct suspects *all, const struct model *m)
 {
 	const struct holder *h = holder_of(m, s);
@@ -353,6 +359,8 @@ int growth__report(const struct model *m, size_t top, struct report *r)
 	while (!err && r->leaks.cnt < all.cnt) {
 		err = report_leak__fill(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt], m);
 		err = err ? err : report_leak__hold(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt], &all, m);
+		if (is_doubtful(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt]))
+			r->leaks.rows[r->leaks.cnt].sure = SURE_LOW;
 		r->leaks.cnt++;
 	}
 	free(all.of_row);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A chunk of glibc's (malloc/malloc.c, the same since 2.0): the word before the block is its size with three bits, and the next
- * chunk's head lies `size` further. Bit 0 of that one: this one is in use. Bit 1 of its own: it is a mapping of its own, which is
- * unmapped when it is freed. Chunks below 1 KiB or so keep bit 0 when they are freed (tcache, fastbins), but their first words
- * become a list's.
+ * A chunk of glibc's (malloc/malloc.c, the same since 2.0): the word before the block is its size with three bits. Bit 0: the
+ * chunk in front of it is in use; else the word before the head is that one's size. Bit 1: it is a mapping of its own, which is
+ * unmapped when it is freed.
+ *
+ * free() writes two pointers where the block began (tcache, bins; a fastbin one), with one exception: where the chunk in front is
+ * free, the two become one, and only the head of the one in front changes. The next chunk's head, which would say it in most
+ * cases, says nothing where that was free, too.
  */
 #include "target/heap.h"
 
@@ -12,10 +15,10 @@
 
 #include "target/door.h"
 
-#define HEAD_BYTES 8
+#define HEAD_BYTES 16 /* two words, the size in the second */
 #define SPOT_BYTES 16
 #define FLAGS 7ull
-#define PREV_IN_USE 1ull
+#define FRONT_IN_USE 1ull
 #define IS_MAPPED 2ull
 #define SLACK_MAX 128u /* a chunk is never larger than asked for by more, but for mappings */
 #define PAGE_BYTES 4096u
@@ -77,29 +80,45 @@ static uint64_t chunk_bytes(const struct heap_block *b)
 
 static bool is_chunk(const struct heap_block *b)
 {
-	uint64_t least = b->size + HEAD_BYTES, bytes = chunk_bytes(b);
+	uint64_t least = b->size + sizeof(uint64_t), bytes = chunk_bytes(b);
 	uint64_t most = least + (b->print.head & IS_MAPPED ? 2 * PAGE_BYTES : SLACK_MAX);
 
 	return bytes >= least && bytes <= most && !(bytes & 15);
 }
 
-static void ask_next(struct heap_block *const *v, size_t cnt)
+static uint64_t front_of(const struct heap_block *b)
+{
+	return b->addr - HEAD_BYTES - b->print.before;
+}
+
+/* Whether what is in front of it still ends there. */
+static void ask_front(struct heap_block *const *v, size_t cnt)
 {
 	struct iovec ranges[DOOR_RANGES_MAX];
 	uint64_t heads[DOOR_RANGES_MAX];
 
 	for (size_t i = 0; i < cnt; i++)
-		ranges[i] = range(v[i]->addr - HEAD_BYTES + chunk_bytes(v[i]), HEAD_BYTES);
-	if (!cnt || !door_read(v[0]->pid, ranges, cnt, heads, cnt * HEAD_BYTES)) {
+		ranges[i] = range(front_of(v[i]) + sizeof(uint64_t), sizeof(uint64_t));
+	if (!cnt || !door_read(v[0]->pid, ranges, cnt, heads, cnt * sizeof(*heads))) {
 		for (size_t i = 0; i < cnt; i++)
-			v[i]->is_used = heads[i] & PREV_IN_USE;
+			v[i]->is_used = (heads[i] & ~FLAGS) == v[i]->print.before;
 		return;
 	}
 	for (size_t i = 0; i < cnt; i++) {
 		v[i]->is_used = false;
 		if (cnt > 1)
-			ask_next(v + i, 1);
+			ask_front(v + i, 1);
 	}
+}
+
+static bool has_free_front(const struct heap_block *b)
+{
+	return !(b->print.head & (IS_MAPPED | FRONT_IN_USE));
+}
+
+static bool is_front_plausible(const struct heap_block *b)
+{
+	return b->print.before >= 2 * HEAD_BYTES && !(b->print.before & 15) && b->print.before < b->addr - PAGE_BYTES;
 }
 
 typedef void (*batch_fn)(struct heap_block *const *v, size_t cnt);
@@ -122,7 +141,7 @@ static void batch__put(struct batch *b, struct heap_block *one)
 
 void heap__read(struct heap_block *v, size_t cnt)
 {
-	struct batch prints = { .most = BATCH, .fn = read_prints }, nexts = { .most = DOOR_RANGES_MAX, .fn = ask_next };
+	struct batch prints = { .most = BATCH, .fn = read_prints }, fronts = { .most = DOOR_RANGES_MAX, .fn = ask_front };
 
 	for (size_t i = 0; i < cnt; i++) {
 		v[i].is_used = false;
@@ -132,16 +151,19 @@ void heap__read(struct heap_block *v, size_t cnt)
 	batch__put(&prints, NULL);
 	for (size_t i = 0; i < cnt; i++) {
 		v[i].is_used = v[i].is_used && is_chunk(&v[i]);
-		if (v[i].is_used && !(v[i].print.head & IS_MAPPED))
-			batch__put(&nexts, &v[i]);
+		if (!v[i].is_used || !has_free_front(&v[i]))
+			continue;
+		v[i].is_used = is_front_plausible(&v[i]);
+		if (v[i].is_used)
+			batch__put(&fronts, &v[i]);
 	}
-	batch__put(&nexts, NULL);
+	batch__put(&fronts, NULL);
 }
 
-/* Bit 0 of its head is about the chunk before it. */
+/* Bit 0 of its head is about the chunk in front of it. */
 bool heap_print__is(const struct heap_print *a, const struct heap_print *b)
 {
-	return !((a->head ^ b->head) & ~PREV_IN_USE) && !memcmp(a->words, b->words, sizeof(a->words));
+	return !((a->head ^ b->head) & ~FRONT_IN_USE) && !memcmp(a->words, b->words, sizeof(a->words));
 }
 
 bool heap_print__is_alike(const struct heap_print *p)

@@ -3,10 +3,9 @@
  * heap: whether blocks of glibc's malloc are in use, and what is in them, read from outside.
  *
  * Enters: addresses and sizes as the process was given them. Leaves: what lies there now. A block is taken for one only if its
- * head has a size that fits; freed memory is told by what free() writes: the next chunk's head says that this one is not in use,
- * and small ones have pointers of the free list where their content began. So a block that has the same head and content as
- * before, and is in use, is the same one, unless another of its size was given the same content. One blind spot: the last block
- * below the heap's end, freed, and not built upon since.
+ * head has a size that fits. What free() does to it is seen: its content begins with the pointers of a free list then, or it has
+ * become part of a free chunk before it, whose head says so. So a block that has the same head and content as before is the
+ * same one, unless another of its size was given the same content.
  *
  * Everything read is hostile. Nothing is known of other allocators' blocks.
  */
@@ -21,14 +20,14 @@
 #define HEAP_SPOTS 5 /* of 16 bytes each: the beginning, the end, and between */
 
 struct heap_print {
-	uint64_t head;
+	uint64_t before, head; /* before: bytes of the chunk in front of it, if that is free */
 	uint64_t words[2 * HEAP_SPOTS];
 };
 
 struct heap_block {
 	uint64_t addr, size;
 	pid_t pid;
-	bool is_used; /* it is there, and in use */
+	bool is_used; /* a block, and no part of a free one */
 	struct heap_print print; /* only then */
 };
 

@@ -198,6 +198,14 @@ static void say_line(char *text, const struct report_leak *row, const struct rep
 		say(text, " (so were %" PRIu64 " of %" PRIu64 " blocks that were caught)", row->caught_here, row->caught);
 }
 
+/* Where some steps are traced: of all, for how much it matters alone. */
+static double leak_bytes(const struct report *r, const struct report_leak *row)
+{
+	double all = row->per_step ? row->bytes_slope * (double)r->sampling.steps_seen : 0;
+
+	return row->windows && all > (double)row->grown ? all : (double)row->grown;
+}
+
 static void judge_leak(const struct judge *j)
 {
 	const struct report_leaks *k = &j->r->leaks;
@@ -212,12 +220,16 @@ static void judge_leak(const struct judge *j)
 	if (!k->cnt)
 		return;
 	slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
-	is_wrong = row->sure >= SURE_MEDIUM && d && row->grown >= d->peak / LEAK_SHARE;
+	is_wrong = row->sure >= SURE_MEDIUM && d && leak_bytes(j->r, row) >= (double)d->peak / LEAK_SHARE;
 	l = line(j, VERDICT_LEAK, is_wrong ? VERDICT_PROBLEM : VERDICT_HINT, slope > 0 ? (uint64_t)(slope + 0.5) : 0);
 	at = facts_line(row->frames, row->frames_cnt);
-	say(l->text, "Growing: %s, by %s a %s, %s by now in %" PRIu64 " blocks",
-	    name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"), fmt_bytes(a, l->bytes),
-	    row->per_step ? "step" : "second", fmt_bytes(b, row->live), row->blocks);
+	say(l->text, "Growing: %s, by %s a %s, ", name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"),
+	    fmt_bytes(a, l->bytes), row->per_step ? "step" : "second");
+	if (row->windows)
+		say(l->text, "of the steps traced in %" PRIu64 " windows %s in %" PRIu64 " blocks are still there", row->windows,
+		    fmt_bytes(b, row->live), row->blocks);
+	else
+		say(l->text, "%s by now in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->blocks);
 	if (at)
 		say_line(l->text, row, at);
 	held_text(held, sizeof(held), row);
