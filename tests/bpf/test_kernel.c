@@ -1817,7 +1817,10 @@ static long call_32(long nr, const void *arg)
 	return ret;
 }
 
-/* A process that waits for a byte at *go, makes that call and asks for its break; where the kernel ends it, this program lives on. */
+/*
+ * A process that waits for a byte at *go, makes that call and asks for its break; where the kernel ends it,
+ * this program lives on.
+ */
 static pid_t caller_32(const char *dot, int *go)
 {
 	int gate[2];
@@ -1847,7 +1850,10 @@ static int let_go(pid_t pid, int go)
 	return status;
 }
 
-/* Some of such processes live, with an empty program of another's at sys_exit: what a kernel does to them without any of ours. */
+/*
+ * Some of such processes live, with an empty program of another's at sys_exit: what a kernel does to them
+ * without any of ours.
+ */
 static int can_be_traced_32(const char *dot)
 {
 	const struct bpf_insn nothing[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K }, { .code = BPF_JMP | BPF_EXIT } };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What is still there after a gap. Our own malloc's blocks, as another process would read them: used, freed, freed and given out
- * again, of all sizes. And through the model: a job of whose steps some are traced, with leaks and without.
+ * What is still there after a gap. Our own malloc's blocks, as another process would read them: used, freed, of all sizes. And
+ * through the model: a job of whose steps some are traced, with leaks and without.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -198,7 +198,8 @@ static void send(struct event ev)
 
 static void level(uint8_t state, uint8_t depth)
 {
-	struct event ev = { .ts_ns = ts, .kind = EV_LEVEL, .flags = state, .depth = depth, .aux = PID, .size = 3, .addr = window };
+	struct event ev = { .ts_ns = ts, .kind = EV_LEVEL, .flags = state, .depth = depth, .aux = PID, .size = 3,
+			    .addr = window };
 
 	assert_int_equal(model__handle(m, &ev), 0);
 }

@@ -107,9 +107,9 @@ enum ev_kind {
 	EV_COUNTERS = 106, /* what a caching allocator has counted, as read from its process's memory (target/counters.h):
 			      pid, dev, addr = bytes given out, size = bytes reserved; aux = EV_COUNTERS_PEAK: the most that
 			      each was since the process began, or since it reset them. Not more than a claim (gpu.c) */
-	EV_STAYED = 107, /* what process pid had at addr on dev when probes went, size bytes, is there still: now that all are set
-			    again, malloc calls it in use and it has the same in it (live/staying.h). flags = EV_STAYED_ALIKE:
-			    that is the same everywhere, so it could be another one */
+	EV_STAYED = 107, /* what process pid had at addr on dev when probes went, size bytes, is there still, now that all are
+			    set again: the same block of malloc's with the same in it (live/staying.h).
+			    flags = EV_STAYED_ALIKE: that is the same 8 bytes all over, so it could be another one */
 	EV_MAX = 108,
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * staying: what of the blocks that a window of traced steps left behind is still there when the next one begins. Between
- * windows no free is seen, so it is asked of the process's memory (target/heap.h): once before probes go, and again when all are
- * set. Where a block is in use and has the same in it, EV_STAYED says so. So what grows adds up over windows (docs/sampling.md).
+ * windows no free is seen, so the process's memory is asked (target/heap.h): once before probes go, and again when all are set.
+ * Where the same block has the same in it, EV_STAYED says so. So what grows adds up over windows (docs/sampling.md).
  *
- * What a look takes is memtrace's own time: some 5 us a block, MODEL_STAYS_MAX at most.
+ * A look takes memtrace's own time, and of MODEL_STAYS_MAX blocks at most.
  */
 #ifndef MT_LIVE_STAYING_H
 #define MT_LIVE_STAYING_H

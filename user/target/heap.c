@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * A chunk of glibc's (malloc/malloc.c, the same since 2.0): the word before the block is its size with three bits. Bit 0: the
- * chunk in front of it is in use; else the word before the head is that one's size. Bit 1: it is a mapping of its own, which is
- * unmapped when it is freed.
+ * chunk in front of it is in use; else the word before that is the size of the one in front. Bit 1: it is a mapping of its own,
+ * which is unmapped when it is freed.
  *
- * free() writes two pointers where the block began (tcache, bins; a fastbin one), with one exception: where the chunk in front is
- * free, the two become one, and only the head of the one in front changes. The next chunk's head, which would say it in most
- * cases, says nothing where that was free, too.
+ * free() writes two pointers where the block began (tcache, bins; a fastbin one), but for one case: where the chunk in front
+ * is free, the two become one, and only the head of the one in front changes. The next chunk's head would say it, too, but not
+ * where that was free.
  */
 #include "target/heap.h"
 

@@ -3,9 +3,9 @@
  * heap: whether blocks of glibc's malloc are in use, and what is in them, read from outside.
  *
  * Enters: addresses and sizes as the process was given them. Leaves: what lies there now. A block is taken for one only if its
- * head has a size that fits. What free() does to it is seen: its content begins with the pointers of a free list then, or it has
- * become part of a free chunk before it, whose head says so. So a block that has the same head and content as before is the
- * same one, unless another of its size was given the same content.
+ * head has a size that fits. What free() does to it is seen: its content begins with the pointers of a free list then, or it
+ * has become part of a free chunk before it, whose head says so. So a block that has the same head and content as before is
+ * the same one, unless another of its size was given the same content.
  *
  * Everything read is hostile. Nothing is known of other allocators' blocks.
  */

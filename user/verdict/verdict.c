@@ -225,11 +225,9 @@ static void judge_leak(const struct judge *j)
 	at = facts_line(row->frames, row->frames_cnt);
 	say(l->text, "Growing: %s, by %s a %s, ", name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"),
 	    fmt_bytes(a, l->bytes), row->per_step ? "step" : "second");
+	say(l->text, "%s by now in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->blocks);
 	if (row->windows)
-		say(l->text, "of the steps traced in %" PRIu64 " windows %s in %" PRIu64 " blocks are still there", row->windows,
-		    fmt_bytes(b, row->live), row->blocks);
-	else
-		say(l->text, "%s by now in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->blocks);
+		say(l->text, " of the steps traced in %" PRIu64 " windows", row->windows);
 	if (at)
 		say_line(l->text, row, at);
 	held_text(held, sizeof(held), row);

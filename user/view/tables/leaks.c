@@ -231,8 +231,8 @@ static void put_stayed(struct page *p, const struct report_leak *l)
 	char a[24], b[24];
 
 	if (l->windows)
-		page__line(p, "    of traced steps, %s windows of them; in what they left behind a block was still there %s times, "
-			   "gap after gap", fmt_count(a, (double)l->windows), fmt_count(b, (double)l->stayed));
+		page__line(p, "    counted in traced steps, in %s windows; blocks of it were found again %s times after a gap",
+			   fmt_count(a, (double)l->windows), fmt_count(b, (double)l->stayed));
 }
 
 /* Where in the program, under a row. */
