@@ -62,17 +62,6 @@ static void model__leave_carried(struct model *m, uint32_t machine)
 
 /* --- what grows: only what is born in whole steps, counted at their ends ---------------------------------------- */
 
-bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary)
-{
-	const struct sampler *s = m->levels.cnt ? model__sampler(m, pid) : NULL;
-
-	if (!s || (s->has_rested && !s->rests_blind))
-		return true;
-	if (is_boundary)
-		return s->state == EV_LEVEL_TRACED || (s->state == EV_LEVEL_TAIL && s->since_ns == m->now_ns);
-	return s->state == EV_LEVEL_MEETING || s->state == EV_LEVEL_TRACED;
-}
-
 static void model__count_window(struct model *m, uint32_t machine)
 {
 	struct proc *p;
