@@ -30,7 +30,10 @@ void staying__remember(struct staying *s, const struct model *m)
 {
 	uint64_t from_ns = now_ns();
 
+	if (s->is_gap)
+		return;
 	staying__done(s);
+	s->is_gap = true;
 	(void)model__stays(m, &s->v, &s->cnt);
 	s->then = s->cnt ? calloc(s->cnt, sizeof(*s->then)) : NULL;
 	if (!s->then) {
@@ -66,8 +69,9 @@ void staying__look(struct staying *s)
 	log_debug("%zu of %zu blocks are still there: looked for %.1f ms", there, s->cnt, (double)(now_ns() - from_ns) / 1e6);
 }
 
-void staying__tell(const struct staying *s, const struct tell *tell, uint64_t ts_ns)
+void staying__tell(struct staying *s, const struct tell *tell, uint64_t ts_ns)
 {
+	s->is_gap = false;
 	for (size_t i = 0; i < s->cnt; i++) {
 		const struct model_stay *b = &s->v[i];
 

@@ -9,6 +9,7 @@
 #ifndef MT_LIVE_STAYING_H
 #define MT_LIVE_STAYING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,12 +22,14 @@ struct staying {
 	struct model_stay *v;
 	struct heap_block *then; /* of each, before probes went */
 	size_t cnt;
+	bool is_gap; /* they are remembered, and were not looked for yet */
 };
 
 void staying__done(struct staying *s);
-void staying__remember(struct staying *s, const struct model *m); /* all is still set */
+/* All is still set. In a gap, in which something new came and went, nothing: what there is was remembered when it began. */
+void staying__remember(struct staying *s, const struct model *m);
 /* All is set again, before that is told; what is there is said after it, as of the same moment. */
 void staying__look(struct staying *s);
-void staying__tell(const struct staying *s, const struct tell *tell, uint64_t ts_ns);
+void staying__tell(struct staying *s, const struct tell *tell, uint64_t ts_ns);
 
 #endif

@@ -94,7 +94,7 @@ int model__stays(const struct model *m, struct model_stay **ret, size_t *ret_cnt
 	*ret = NULL;
 	*ret_cnt = 0;
 	while ((b = blocks__next(m->blocks, &pos))) {
-		if ((b->dev != MT_DEV_CPU && b->dev != MT_DEV_HOST) || *ret_cnt == MODEL_STAYS_MAX ||
+		if ((b->dev != MT_DEV_CPU && b->dev != MT_DEV_HOST) || b->carried || *ret_cnt == MODEL_STAYS_MAX ||
 		    !growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)))
 			continue;
 		if (!array_has_room(*ret, *ret_cnt, cap, 256))
