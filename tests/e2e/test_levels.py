@@ -491,12 +491,12 @@ def test_ranks_trace_the_same_steps():
 
 
 def changed(how, steps, *options):
-    """(what a job that changes says that it did, what its report says) when so many steps were seen."""
+    """(what a job that changes says that it did, what its report says) when so many steps were watched."""
     with mt.scratch() as d, mt.job("changing", how, "--quiet") as job:
         path = d / "changing.mtr"
         with mt.start("record", "-q", "-p", str(job.pid), "-o", str(path), *options) as tracer:
-            seen = lambda: mt.memtrace("report", path, "--json").stdout  # noqa: E731
-            mt.wait_until(lambda: path.exists() and (text := seen()) and json.loads(text)["sampling"]["steps_seen"] >= steps, f"{steps} steps", 110, 2)
+            wait_for_gap(job, 1)
+            mt.wait_until(lambda: watched_of(path) >= steps, f"{steps} steps that are watched", 110, 2)
             mt.finish(tracer)
         job.signal(signal.SIGTERM)
         did = json.loads(job.line("{", 60))
@@ -535,37 +535,37 @@ def check_changing(how, steps=400, options=("--steps", "3", "--every", "3s")):
     kinds = sorted(sampling["step_kinds"], key=lambda k: -k["watched"])
     mt.note(f"{how}: {did}; of {sampling['steps_seen']} steps {sampling['steps_traced']} traced in {sampling['windows']} windows, kinds "
             f"{[(k['watched'], k['traced'], k['took_ns'], k['peaks']) for k in kinds]}")
-    mt.check(steps <= sampling["steps_seen"] <= did["steps"] and sampling["steps_traced"] >= 3, f"{sampling}")
+    mt.check(steps < sampling["steps_seen"] <= did["steps"] and sampling["steps_traced"] >= 3, f"{sampling}")
     mt.check(not [leak for leak in rep["leaks"] if leak["sure"] != "low"], f"nothing leaks: {rep['leaks']}")
     return kinds[0], kinds[1:], sampling
 
 
 def test_evaluation_every_50_steps():
     """Steps with an evaluation take many times as long: they are a kind, also where no window had one."""
-    usual, others, sampling = check_changing("evaluation")
-    wanted = sampling["steps_seen"] / 50
+    usual, others, _ = check_changing("evaluation", 600, ("--steps", "3", "--every", "20s"))
+    wanted = sum(k["watched"] + k["traced"] for k in [usual, *others]) / 50
     longer = [k for k in others if k["took_ns"] > 3 * usual["took_ns"]]
     found = sum(k["watched"] + k["traced"] for k in longer)
     mt.check(longer and wanted / 2 <= found <= wanted * 1.5 + 2, f"{found} steps are said to be longer, {wanted:.0f} are: {others}")
 
 
 def test_growing_sequences():
-    """Batches that grow are one kind, and more than one height is said of it; the mean says by how much it may be off."""
-    usual, _, sampling = check_changing("growing", 600)
-    cpu = sampling["mean_step"]["devices"]["cpu"]
-    mt.check(usual["peaks"] >= 2, f"all of its steps have one height: {usual}")
-    mt.check(cpu["peak_error"] > 0 and cpu["categories"]["ACTIVATION"]["at_peak_error"] > 0, f"no error is told: {cpu}")
+    """Batches that grow by and by are one kind, and what is said of its mean says that it may be off by much."""
+    usual, others, _ = check_changing("growing", 500)
+    act = usual["mean_step"]["devices"]["cpu"]["categories"]["ACTIVATION"]
+    mt.check(usual["watched"] >= 0.8 * sum(k["watched"] for k in [usual, *others]), f"{usual}, {others}")
+    mt.check(act["mean_error"] > act["mean"] / 20, f"steps differ, and no error is told: {act}")
 
 
 def test_accumulation_of_8():
     """A step of eight batches is one step, and all are alike."""
-    usual, others, sampling = check_changing("accumulate", 150)
+    usual, others, sampling = check_changing("accumulate", 100)
     mt.check(usual["watched"] >= 0.8 * sum(k["watched"] for k in [usual, *others]) and usual["peaks"] == 1, f"{usual}, {others}")
 
 
 def test_a_checkpoint_every_200_steps():
     """What is written for a moment neither grows nor changes what the other steps are made of."""
-    usual, _, sampling = check_changing("checkpoint", 600, ("--steps", "3", "--every", "2s"))
+    usual, _, sampling = check_changing("checkpoint", 400, ("--steps", "3", "--every", "2s"))
     cpu = usual["mean_step"]["devices"]["cpu"]
     mt.check(sampling["windows"] >= 3 and 0 <= cpu["peak_error"] < cpu["peak"] / 10, f"{sampling['windows']} windows: {usual}")
 
