@@ -186,8 +186,8 @@ static void a_leak_of_some_steps(void **state)
 	f.r.sampling.steps_seen = 100000;
 	v = judged();
 	assert_int_equal(line_of(&v, VERDICT_LEAK)->severity, VERDICT_PROBLEM);
-	assert_non_null(strstr(line_of(&v, VERDICT_LEAK)->text, "by 2.00 MiB a step, 40.0 MiB by now in 20 blocks of the steps traced "
-								"in 5 windows"));
+	assert_non_null(strstr(line_of(&v, VERDICT_LEAK)->text, "by 2.00 MiB a step, 40.0 MiB by now in 20 blocks of the steps "
+								"traced in 5 windows"));
 }
 
 static void what_was_not_seen_is_not_complete(void **state)
