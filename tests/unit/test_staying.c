@@ -361,7 +361,7 @@ static void test_hostile_words(void **state)
 	assert_int_equal(rep->devs[0].live, 0);
 }
 
-/* What is asked for: blocks of whole steps that live; not what came before and behind. */
+/* What is asked for: blocks of whole steps that live; not what came before and behind, nor what is out of sight. */
 static void test_stays(void **state)
 {
 	struct model_stay *v;
@@ -369,6 +369,12 @@ static void test_stays(void **state)
 
 	(void)state;
 	(void)leaks_after(1, &(struct habit){ .leaks = true });
+	assert_int_equal(model__stays(m, &v, &cnt), 0);
+	assert_int_equal(cnt, 0);
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL);
+	for (unsigned i = 0; i < 12; i++)
+		step(&(struct habit){ .leaks = true });
 	assert_int_equal(model__stays(m, &v, &cnt), 0);
 	assert_int_equal(cnt, 4);
 	for (size_t i = 0; i < cnt; i++)
