@@ -18,7 +18,8 @@ import test_ranks
 SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_of_level", "ranks_trace_the_same_steps",
         "evaluation_every_50_steps", "growing_sequences",
         "accumulation_of_8", "a_checkpoint_every_200_steps", "a_spike_is_worth_a_window"}
-TIMEOUT_S = {"evaluation_every_50_steps": 400}  # six hundred steps between windows, of which others take their part of the CPU
+# Hundreds of steps between windows, of which others take their part of the CPU
+TIMEOUT_S = dict.fromkeys(("evaluation_every_50_steps", "growing_sequences", "a_checkpoint_every_200_steps"), 400)
 ALONE = {"nobody_waits_longer_at_a_change_of_level"}
 OFF = 0.01  # of all bytes
 MARK = ("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newE")
@@ -497,7 +498,7 @@ def changed(how, steps, *options):
         path = d / "changing.mtr"
         with mt.start("record", "-q", "-p", str(job.pid), "-o", str(path), *options) as tracer:
             wait_for_gap(job, 1)
-            mt.wait_until(lambda: watched_of(path) >= steps, f"{steps} steps that are watched", 110 if steps < 600 else 330, 2)
+            mt.wait_until(lambda: watched_of(path) >= steps, f"{steps} steps that are watched", 110 if steps < 400 else 330, 2)
             mt.finish(tracer)
         job.signal(signal.SIGTERM)
         did = json.loads(job.line("{", 60))

@@ -6,7 +6,8 @@ import time
 import mt
 
 SLOW = {"a_leak_is_named_at_2_percent", "nothing_is_accused_at_2_percent"}
-TIMEOUT_S = {"a_leak_is_named_at_2_percent": 420, "nothing_is_accused_at_2_percent": 500}  # a window is some 25 s after the last
+# At 2 % a window is some 25 s after the last. The others take a minute, and more where others take their part of the CPU
+TIMEOUT_S = {"a_leak_is_named": 300, "what_graphs_keep_is_named": 300, "a_leak_is_named_at_2_percent": 420, "nothing_is_accused_at_2_percent": 500}
 OFTEN = ("--steps", "3", "--every", "2s")
 
 
@@ -46,7 +47,7 @@ def check_kept(leaks, text):
 
 
 def test_a_leak_is_named():
-    leaks, took, text = wait_for_leaks("leak", OFTEN, 90, is_kept)
+    leaks, took, text = wait_for_leaks("leak", OFTEN, 180, is_kept)
     mt.note(f"named after {took:.0f} s")
     check_kept(leaks, text)
 
@@ -59,7 +60,7 @@ def test_a_leak_is_named_at_2_percent():
 
 def test_what_graphs_keep_is_named():
     """Losses in a list, with what autograd saved for them: no tensor of Python's has that, and malloc tells that it is there."""
-    leaks, took, text = wait_for_leaks("graph", OFTEN, 90, lambda leaks: any(leak.get("holder", {}).get("path") == "losses" for leak in leaks))
+    leaks, took, text = wait_for_leaks("graph", OFTEN, 180, lambda leaks: any(leak.get("holder", {}).get("path") == "losses" for leak in leaks))
     mt.note(f"named after {took:.0f} s: {[(leak['op'], leak['bytes_slope'], leak['sure']) for leak in leaks]}")
     by_op = {leak["op"]: leak["bytes_slope"] for leak in leaks}
     # of each step: the input, what both relus put out, all of 32 rows of 256 float32, and the loss
