@@ -134,6 +134,62 @@ static void growth_in_gaps_is_not_said(void **state)
 	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "Nothing grows, in 100 steps.");
 }
 
+/* RSS as of two windows, and between them: a moment that came and went is told, what stays or grows on is another matter. */
+static void a_moment_between_windows_is_told(void **state)
+{
+	struct report_gap gap = { FIX_T0 + 100, FIX_T0 + 900, 800 };
+	struct point rss[10];
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < 10; i++)
+		rss[i] = (struct point){ FIX_T0 + i * 100, 500 * MIB, 500 * MIB };
+	f.r.kernel.rss = (struct series){ rss, 10, 100 };
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps = &gap, .gaps_cnt = 1, .steps_seen = STEPS,
+						 .steps_traced = 6 };
+	v = judged();
+	assert_null(line_of(&v, VERDICT_SPIKE));
+	rss[5].live_max += 128 * MIB;
+	v = judged();
+	assert_non_null(line_of(&v, VERDICT_SPIKE));
+	assert_true(line_of(&v, VERDICT_SPIKE)->bytes == 128 * MIB);
+	assert_non_null(strstr(line_of(&v, VERDICT_SPIKE)->text, "RSS was 128 MiB higher for a moment after 500 ns"));
+	rss[0].live_max += 128 * MIB; /* in a window, too */
+	v = judged();
+	assert_null(line_of(&v, VERDICT_SPIKE));
+	rss[0].live_max -= 120 * MIB;
+	assert_true(facts_of_unseen(&f.r).more == 120 * MIB);
+	rss[9].live_end = rss[5].live_max; /* and so it stayed */
+	assert_int_equal(facts_of_unseen(&f.r).more, 0);
+	rss[9].live_end = 500 * MIB;
+	gap.lost_ns = 700; /* of that some was traced */
+	assert_int_equal(facts_of_unseen(&f.r).more, 0);
+	gap.lost_ns = 800;
+	f.r.sampling.is_on = 0;
+	assert_int_equal(facts_of_unseen(&f.r).more, 0);
+}
+
+/* It matters by what all steps made of it, and says what it was counted in. */
+static void a_leak_of_some_steps(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.leaks[0] = (struct report_leak){ .op = (char *)"aten::tanh", .region = (char *)"", .dev = MT_DEV_CUDA0, .per_step = 1,
+					   .sure = SURE_HIGH, .bytes_slope = 2 * MIB, .blocks_slope = 1, .live = 40 * MIB,
+					   .blocks = 20, .grown = 40 * MIB, .grown_blocks = 20, .windows = 5 };
+	f.r.leaks.rows = f.leaks;
+	f.r.leaks.cnt = f.r.leaks.total = 1;
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .steps_seen = 20, .steps_traced = 15 };
+	v = judged();
+	assert_int_equal(line_of(&v, VERDICT_LEAK)->severity, VERDICT_HINT); /* 40 MiB of 10 GiB */
+	f.r.sampling.steps_seen = 100000;
+	v = judged();
+	assert_int_equal(line_of(&v, VERDICT_LEAK)->severity, VERDICT_PROBLEM);
+	assert_non_null(strstr(line_of(&v, VERDICT_LEAK)->text, "by 2.00 MiB a step, 40.0 MiB by now in 20 blocks of the steps "
+								"traced in 5 windows"));
+}
+
 static void what_was_not_seen_is_not_complete(void **state)
 {
 	struct verdict v;
@@ -664,6 +720,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(nothing_wrong_is_no_problem, sound),
 		cmocka_unit_test_setup(growth_in_gaps_is_not_said, sound),
+		cmocka_unit_test_setup(a_moment_between_windows_is_told, sound),
+		cmocka_unit_test_setup(a_leak_of_some_steps, sound),
 		cmocka_unit_test_setup(what_was_not_seen_is_not_complete, sound),
 		cmocka_unit_test_setup(losses_are_said, sound),
 		cmocka_unit_test_setup(few_steps_are_too_short, sound),

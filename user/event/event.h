@@ -107,7 +107,10 @@ enum ev_kind {
 	EV_COUNTERS = 106, /* what a caching allocator has counted, as read from its process's memory (target/counters.h):
 			      pid, dev, addr = bytes given out, size = bytes reserved; aux = EV_COUNTERS_PEAK: the most that
 			      each was since the process began, or since it reset them. Not more than a claim (gpu.c) */
-	EV_MAX = 107,
+	EV_STAYED = 107, /* what process pid had at addr on dev when probes went, size bytes, is there still, now that all are
+			    set again: the same block of malloc's with the same in it (live/staying.h).
+			    flags = EV_STAYED_ALIKE: that is the same 8 bytes all over, so it could be another one */
+	EV_MAX = 108,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
@@ -137,6 +140,7 @@ enum ev_place {
 
 #define EV_HELD_UNSEEN 1
 #define EV_COUNTERS_PEAK 1
+#define EV_STAYED_ALIKE 1
 /* AGAIN: not for the first time. */
 enum ev_compiled { EV_COMPILED_BACKWARD = 1, EV_COMPILED_AGAIN = 2, EV_COMPILED_MISSED = 4 };
 #define EV_MODULE_BACKWARD 0x80 /* in flags, beside enum mt_module_flag */

@@ -631,6 +631,7 @@ static void session__done(struct session *s)
 	s->stream.placing = NULL;
 	placing__free(s->placing);
 	follow__free(s->follow);
+	windows__done(&s->windows);
 	probing__free(s->probing);
 	followed__done(&s->followed);
 	if (s->opts->ret_keeper)

@@ -233,6 +233,23 @@ static void windows__log(const struct windows *w)
 			  paid__last(paid) / 1e9, 100 * paid->watch);
 }
 
+/* What is still there is asked while all probes are set: on one side of the gap before that is told, as on the other. */
+static void windows__tell(struct windows *w, enum levels_do what, struct event *ev)
+{
+	bool begins = what == LEVELS_TELL && ev->flags == EV_LEVEL_ARMED;
+
+	log_debug("window %" PRIu64 ": state %u at %" PRIu64, ev->addr, ev->flags, now_ns());
+	if (what == LEVELS_LOWER && w->levels.between < MT_LEVEL_BLOCKS)
+		staying__remember(&w->staying, w->model);
+	if (begins) {
+		staying__look(&w->staying);
+		ev->ts_ns = now_ns();
+	}
+	tell__event(&w->tell, *ev);
+	if (begins)
+		staying__tell(&w->staying, &w->tell, ev->ts_ns);
+}
+
 bool windows__turn(struct windows *w)
 {
 	struct levels_seen seen;
@@ -251,10 +268,8 @@ bool windows__turn(struct windows *w)
 	what = levels__turn(&w->levels, &seen, &ev);
 	if (is_first)
 		ev.ts_ns = w->start_ns;
-	if (what != LEVELS_NOTHING && ev.kind) {
-		log_debug("window %" PRIu64 ": state %u at %" PRIu64, ev.addr, ev.flags, seen.now_ns);
-		tell__event(&w->tell, ev);
-	}
+	if (what != LEVELS_NOTHING && ev.kind)
+		windows__tell(w, what, &ev);
 	if (what == LEVELS_LOWER) {
 		r = probing__lower(w->probing, levels__low(&w->levels));
 		levels__lowered(&w->levels, r, now_ns());
@@ -265,6 +280,11 @@ bool windows__turn(struct windows *w)
 		probing__raise(w->probing);
 	}
 	return what == LEVELS_TELL && ev.flags == EV_LEVEL_ARMED;
+}
+
+void windows__done(struct windows *w)
+{
+	staying__done(&w->staying);
 }
 
 void windows__end(struct windows *w)

@@ -11,6 +11,7 @@
 
 #include "live/levels.h"
 #include "live/overhead.h"
+#include "live/staying.h"
 #include "live/tell.h"
 
 struct followed;
@@ -23,6 +24,7 @@ struct windows {
 	const struct followed *followed;
 	const struct model *model;
 	struct tell tell;
+	struct staying staying;
 	uint64_t start_ns; /* of the session */
 	struct overhead overhead; /* of what is set where nothing makes up for it */
 	bool is_dear; /* marks of steps */
@@ -54,6 +56,7 @@ bool windows__are_idle(const struct windows *w); /* … and there are windows, b
  * will make up for it: to be detached. Of one that nobody asked for it is said, once.
  */
 bool windows__cost_too_much(struct windows *w);
+void windows__done(struct windows *w);
 /* From now on probes go, for good: what is under way is no whole step any more. */
 void windows__end(struct windows *w);
 

@@ -66,6 +66,8 @@ static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
 	s->warm = warm = warm_points(used, c);
 	if (c->tick - c->blind < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
 		return false;
+	if (c->windows && c->windows < GROWTH_WINDOWS_MIN)
+		return false;
 	/* nearly all rows end here */
 	if (s->settled.low_cnt[used - 1] < s->settled.low_cnt[warm] + GROWTH_BLOCKS_MIN ||
 	    s->settled.low[used - 1] <= s->settled.low[warm])
@@ -254,7 +256,8 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 		.sure = suspect__sure(s, m), .bytes_slope = s->bytes.slope * per_unit,
 		.blocks_slope = s->blocks.slope * per_unit, .tau = s->blocks.tau, .live = g->live, .blocks = g->cnt,
 		.grown = s->bytes.growth, .grown_blocks = s->blocks.growth, .first_ts_ns = s->first_ts_ns,
-		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g),
+		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g), .stayed = g->stayed,
+		.windows = s->proc->clock.windows,
 	};
 	memcpy(r->history, g->low, r->history_cnt * sizeof(*g->low));
 	for (unsigned c = 1; c < CAT_MAX; c++)
@@ -294,6 +297,12 @@ static const struct holder *holder_beside(const struct model *m, const struct su
 			return h;
 	}
 	return NULL;
+}
+
+/* What was found after a gap could have been other blocks, unless a container of Python was seen to have them. */
+static bool is_doubtful(const struct report_leak *r, const struct suspect *s)
+{
+	return s->settled.alike > s->settled.stayed / 4 && (r->held != HELD_ITSELF || r->held_items < r->blocks / 2);
 }
 
 static int report_leak__hold(struct report_leak *r, const struct suspect *s, const struct suspects *all, const struct model *m)
@@ -350,6 +359,8 @@ int growth__report(const struct model *m, size_t top, struct report *r)
 	while (!err && r->leaks.cnt < all.cnt) {
 		err = report_leak__fill(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt], m);
 		err = err ? err : report_leak__hold(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt], &all, m);
+		if (is_doubtful(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt]))
+			r->leaks.rows[r->leaks.cnt].sure = SURE_LOW;
 		r->leaks.cnt++;
 	}
 	free(all.of_row);

@@ -312,11 +312,11 @@ static void model__boundary(struct model *m, struct proc *p, enum growth_kind ki
 	bool is_next;
 
 	growth_clock__step(&p->clock, kind, m->last_id, m->now_ns);
-	if (p->clock.era == before.era && p->clock.tick == before.tick)
+	if (p->clock.era == before.era && p->clock.steps == before.steps)
 		return;
 	if (p->clock.era != before.era)
 		p->count = (struct step_count){ 0 };
-	is_next = p->clock.era == before.era && p->clock.kind == before.kind && before.tick && !p->is_step_cut;
+	is_next = p->clock.era == before.era && p->clock.kind == before.kind && before.steps && !p->is_step_cut;
 	if (p->is_step_cut)
 		p->count = (struct step_count){ 0 };
 	p->is_step_cut = false;
@@ -324,6 +324,8 @@ static void model__boundary(struct model *m, struct proc *p, enum growth_kind ki
 		model__step_took(m, p, m->now_ns - before.last_ns);
 	if (m->levels.cnt)
 		model__level_step(m, p, is_next ? m->now_ns - before.last_ns : 0);
+	if (p->clock.era == before.era && model__sees_growth(m, p->pid, true))
+		growth_clock__count(&p->clock, m->last_id);
 }
 
 static void model__attach(struct model *m, const struct event *ev)
@@ -364,7 +366,7 @@ uint64_t model__steps_of(const struct model *m, uint32_t pid)
 {
 	const struct proc *p = procs__find((struct procs *)&m->procs, pid);
 
-	return p && p->clock.kind > GROWTH_BY_TIME ? p->clock.tick + 1 : 0;
+	return p && p->clock.kind > GROWTH_BY_TIME ? p->clock.steps + 1 : 0;
 }
 
 /*
@@ -378,7 +380,7 @@ static void model__step_count(struct model *m, const struct event *ev)
 
 	if (!p || p->clock.kind == GROWTH_BY_TIME || ev->size > INT64_MAX / 2) /* sums with it fit, too */
 		return;
-	off = (int64_t)(ev->size - (p->clock.tick + 1));
+	off = (int64_t)(ev->size - (p->clock.steps + 1));
 	if (p->count.is_seen && p->count.seen == off) {
 		p->count.off = off;
 		p->count.is_known = true;
@@ -476,6 +478,9 @@ static void model__read(struct model *m, const struct event *ev)
 	case EV_STEPS:
 		model__step_count(m, ev);
 		break;
+	case EV_STAYED:
+		model__stayed(m, ev);
+		break;
 	default:
 		model__compiled(m, ev);
 	}
@@ -522,6 +527,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_HELD:
 	case EV_COMPILED:
 	case EV_STEPS:
+	case EV_STAYED:
 		model__read(m, ev);
 		break;
 	case EV_MODULE_AT:

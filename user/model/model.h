@@ -90,6 +90,17 @@ struct model_growing {
 };
 int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt);
 /*
+ * Blocks in a process's own memory that were born in traced steps and live: of which it will be asked, after a gap, whether
+ * they are still there (EV_STAYED). MODEL_STAYS_MAX at most; malloc'ed. 0; -ENOMEM, and then some.
+ */
+#define MODEL_STAYS_MAX 16384
+struct model_stay {
+	uint64_t addr, size;
+	uint32_t pid;
+	uint8_t dev;
+};
+int model__stays(const struct model *m, struct model_stay **ret, size_t *ret_cnt);
+/*
  * Births that would say where what grows in a process is made: of up to MODEL_GROWING_SETS suspects of which neither a stack
  * nor WANTED_ENOUGH caught blocks (EV_CAUGHT) are known, the largest first. 0; -ENOMEM.
  */

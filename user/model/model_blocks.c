@@ -48,7 +48,7 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 		p = &m->procs.other;
 	else if (b->met && b->dev == MT_DEV_CPU)
 		metset__remove(&p->met, b->ptr);
-	if (!b->met && !b->unlisted)
+	if (!b->met && !b->unlisted && !b->unwatched)
 		growth__died(&m->growth, b, stack, &p->clock, m->last_id, m->now_ns);
 	if (!dev_is_host((uint8_t)b->dev))
 		model__lately_until(m, p);
@@ -211,9 +211,10 @@ static uint32_t model__born(struct model *m, struct block *b, struct device *d, 
 		modules__born(&m->modules, b, gaps__is_open(&m->gaps) ? 0 : p->fw.live);
 		op_modules__born(&m->op_modules, (uint32_t)b->op, (uint32_t)b->module, b->phase, b->size);
 	}
+	b->unwatched = m->levels.cnt && !model__sees_growth(m, b->pid, false);
 	if (b->unlisted)
 		m->growth.not_watched++;
-	else
+	else if (!b->unwatched)
 		growth__born(&m->growth, b, stack, &p->clock, m->now_ns);
 	return stack;
 }

@@ -167,3 +167,14 @@ bool model__is_blind(const struct model *m, uint32_t pid)
 
 	return s && s->state < EV_LEVEL_MEETING;
 }
+
+bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary)
+{
+	const struct sampler *s = m->levels.cnt ? model__sampler(m, pid) : NULL;
+
+	if (!s || (s->has_rested && !s->rests_blind))
+		return true;
+	if (is_boundary)
+		return s->state == EV_LEVEL_TRACED || (s->state == EV_LEVEL_TAIL && s->since_ns == m->now_ns);
+	return s->state == EV_LEVEL_MEETING || s->state == EV_LEVEL_TRACED;
+}

@@ -60,6 +60,50 @@ static void model__leave_carried(struct model *m, uint32_t machine)
 		carried__done(&m->carried);
 }
 
+/* --- what grows: only what is born in whole steps, counted at their ends ---------------------------------------- */
+
+static void model__count_window(struct model *m, uint32_t machine)
+{
+	struct proc *p;
+
+	TAILQ_FOREACH(p, &m->procs.all, all)
+		if (machine_of(p->pid) == machine)
+			p->clock.windows++;
+}
+
+void model__stayed(struct model *m, const struct event *ev)
+{
+	struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
+	struct growth_row *r;
+
+	if (!b || !b->carried || b->size != ev->size)
+		return;
+	b->carried = 0;
+	r = growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id));
+	if (!r)
+		return;
+	r->stayed++;
+	r->alike += (ev->flags & EV_STAYED_ALIKE) != 0;
+}
+
+int model__stays(const struct model *m, struct model_stay **ret, size_t *ret_cnt)
+{
+	const struct block *b;
+	size_t pos = 0, cap = 0;
+
+	*ret = NULL;
+	*ret_cnt = 0;
+	while ((b = blocks__next(m->blocks, &pos))) {
+		if ((b->dev != MT_DEV_CPU && b->dev != MT_DEV_HOST) || b->carried || *ret_cnt == MODEL_STAYS_MAX ||
+		    !growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)))
+			continue;
+		if (!array_has_room(*ret, *ret_cnt, cap, 256))
+			return -ENOMEM;
+		(*ret)[(*ret_cnt)++] = (struct model_stay){ b->ptr, b->size, b->pid, (uint8_t)b->dev };
+	}
+	return 0;
+}
+
 /* --- states ------------------------------------------------------------------------------------------------------- */
 
 static void model__tell_gap(struct model *m, bool begins)
@@ -205,6 +249,7 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 		s->left = s->want;
 		sampler__begin_row(s, m);
 		model__leave_carried(m, s->machine);
+		model__count_window(m, s->machine);
 	}
 	model__settle_gap(m);
 }
@@ -252,8 +297,10 @@ void model__level(struct model *m, const struct event *ev)
 	s->level = ev->depth;
 	s->budget = ev->seq < EV_LEVEL_BUDGET ? (double)ev->seq / EV_LEVEL_BUDGET : 1;
 	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
-	if (ev->flags == EV_LEVEL_REST)
+	if (ev->flags == EV_LEVEL_REST) {
+		s->has_rested = true;
 		s->rests_blind = s->level < MT_LEVEL_BLOCKS;
+	}
 	if (ev->flags == EV_LEVEL_REST && ev->depth == MT_LEVEL_STILL)
 		model__steps_rest(m, s);
 	else

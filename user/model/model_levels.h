@@ -23,7 +23,7 @@ struct sampler {
 	uint64_t row;		     /* of the window under way: its number among all machines', from 1; 0: it has none */
 	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; how long so, before */
 	bool is_all;		     /* this window goes on until it is told: somebody wanted all steps */
-	bool rests_blind;	     /* at its last rest allocations were not seen */
+	bool has_rested, rests_blind; /* blind: at its last rest allocations were not seen */
 	double budget;		     /* share of the time that may be lost; 0: none was set */
 	struct paid paid;	     /* by the process whose steps are counted */
 };
@@ -40,9 +40,12 @@ struct levels {
 /* model_core.c */
 struct sampler *model__sampler(const struct model *m, uint32_t pid); /* of its machine; NULL: none */
 bool model__is_blind(const struct model *m, uint32_t pid); /* probes of its operators may be missing */
+/* What is born now, or is over with this boundary, is of a step that is seen whole: it may be told to grow. */
+bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary);
 /* model_levels.c */
 void model__level(struct model *m, const struct event *ev); /* EV_LEVEL */
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns); /* a boundary; took_ns 0: the first of an era */
+void model__stayed(struct model *m, const struct event *ev); /* EV_STAYED */
 void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: counters were read */
 /* model_sampled.c: of the process whose steps are counted: one is over; a traced one begins; what is under way is none */
 void model__sample_over(struct model *m, const struct proc *p, enum paid_step what, uint64_t took_ns);

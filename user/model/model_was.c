@@ -48,7 +48,8 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 		model__learned_live(m, d);
 	if (b->met && b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++;
-	if (!b->met && !b->unlisted)
+	b->unwatched = !model__sees_growth(m, b->pid, false);
+	if (!b->met && !b->unlisted && !b->unwatched)
 		growth__born(&m->growth, b, stack, &p->clock, m->now_ns);
 	if (m->caught.waiting_cnt)
 		caught__born(&m->caught, b);

@@ -23,6 +23,9 @@ struct report_leak {
 	uint8_t sure;		/* enum report_sure */
 	double bytes_slope, blocks_slope;
 	double tau;		/* Kendall's: 1 = never fell */
+	/* Where some steps are traced: windows of them so far, and how often a block of it was still there after a gap. What
+	   `live`, `blocks` and `grown` count is of traced steps then. 0: all steps are */
+	uint64_t windows, stayed;
 	uint64_t live, blocks;	/* all that live now */
 	uint64_t grown, grown_blocks; /* of them, since warming up was over */
 	uint64_t first_ts_ns, last_ts_ns; /* allocations of the oldest and of the youngest that live */

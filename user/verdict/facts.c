@@ -471,3 +471,48 @@ const struct report_frame *facts_line(const struct report_frame *frames, size_t 
 	}
 	return best;
 }
+
+/* --- between windows ------------------------------------------------------------------------------------ */
+
+#define UNSEEN_LEAST (16ull << 20) /* as much as is worth a window (live/windows.c) */
+
+static bool is_untraced(const struct report *r, uint64_t from_ns, uint64_t to_ns)
+{
+	for (size_t i = 0; i < r->sampling.gaps_cnt; i++) {
+		const struct report_gap *g = &r->sampling.gaps[i];
+
+		if (g->lost_ns == g->end_ns - g->begin_ns && from_ns >= g->begin_ns && to_ns <= g->end_ns)
+			return true;
+	}
+	return false;
+}
+
+struct facts_unseen facts_of_unseen(const struct report *r)
+{
+	const struct series *s = &r->kernel.rss;
+	struct facts_unseen ret = { 0 };
+	uint64_t top = 0, seen = 0;
+
+	if (!r->sampling.is_on || !s->cnt)
+		return ret;
+	for (size_t i = 0; i < s->cnt; i++) {
+		const struct point *p = &s->points[i];
+
+		if (p->live_max > top) {
+			top = p->live_max;
+			ret.ts_ns = p->ts_ns;
+		}
+		if (!is_untraced(r, p->ts_ns, p->ts_ns + s->bucket_ns) && p->live_max > seen)
+			seen = p->live_max;
+	}
+	if (seen && top >= seen + UNSEEN_LEAST && s->points[s->cnt - 1].live_end + (top - seen) / 2 <= top)
+		ret.more = top - seen;
+	return ret;
+}
+
+double facts_leak_bytes(const struct report *r, const struct report_leak *row)
+{
+	double all = row->per_step ? row->bytes_slope * (double)r->sampling.steps_seen : 0;
+
+	return row->windows && all > (double)row->grown ? all : (double)row->grown;
+}

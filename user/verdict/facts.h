@@ -9,6 +9,7 @@
 #include "base/text.h"
 
 struct report;
+struct report_leak;
 struct report_dev;
 struct report_frame;
 struct report_proc;
@@ -30,6 +31,15 @@ struct facts_steps {
 	uint8_t phase;			/* enum phase of the process's peak; 0: not known, or other */
 };
 struct facts_steps facts_of_steps(const struct report *r);
+
+/* RSS between windows of traced steps, where it came down again. */
+struct facts_unseen {
+	uint64_t more; /* bytes above the most in a window; 0: there was no such moment */
+	uint64_t ts_ns; /* of its highest, to half a second (live/usage.c) */
+};
+struct facts_unseen facts_of_unseen(const struct report *r);
+/* What a place has grown by; where some steps are traced in all of them, for how much it matters alone. */
+double facts_leak_bytes(const struct report *r, const struct report_leak *row);
 
 /* Ranks by the environment, the process with the highest peak of each. */
 struct facts_ranks {

@@ -183,12 +183,14 @@ static void judge_leak(const struct judge *j)
 	if (!k->cnt)
 		return;
 	slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
-	is_wrong = row->sure >= SURE_MEDIUM && d && row->grown >= d->peak / LEAK_SHARE;
+	is_wrong = row->sure >= SURE_MEDIUM && d && facts_leak_bytes(j->r, row) >= (double)d->peak / LEAK_SHARE;
 	l = line(j, VERDICT_LEAK, is_wrong ? VERDICT_PROBLEM : VERDICT_HINT, slope > 0 ? (uint64_t)(slope + 0.5) : 0);
 	at = facts_line(row->frames, row->frames_cnt);
-	say(l->text, "Growing: %s, by %s a %s, %s by now in %" PRIu64 " blocks",
-	    name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"), fmt_bytes(a, l->bytes),
-	    row->per_step ? "step" : "second", fmt_bytes(b, row->live), row->blocks);
+	say(l->text, "Growing: %s, by %s a %s, ", name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"),
+	    fmt_bytes(a, l->bytes), row->per_step ? "step" : "second");
+	say(l->text, "%s by now in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->blocks);
+	if (row->windows)
+		say(l->text, " of the steps traced in %" PRIu64 " windows", row->windows);
 	if (at)
 		say_line(l->text, row, at);
 	held_text(held, sizeof(held), row);
@@ -349,6 +351,17 @@ static void judge_spike(const struct judge *j, const struct facts_steps *f)
 	say(l->next, "what step %" PRIu64 " has more of (a longer batch, an evaluation?): memtrace export %s --to html "
 	    "-o page.html; "
 	    "capped it saves %s", f->proc->highest_step.number, j->file, fmt_bytes(a, f->peak - f->median));
+}
+
+/* Its window came when it was over: how high, and when, is what the kernel kept of it. */
+static void judge_unseen(const struct judge *j)
+{
+	struct facts_unseen u = facts_of_unseen(j->r);
+	char a[24], b[24];
+
+	if (u.more)
+		say(line(j, VERDICT_SPIKE, VERDICT_HINT, u.more)->text, "RSS was %s higher for a moment after %s than ever in "
+		    "a traced step; what of was not seen", fmt_bytes(a, u.more), fmt_ns(b, after(j->r, u.ts_ns)));
 }
 
 /* --- recompiles ------------------------------------------------------------------------------------------ */
@@ -650,6 +663,7 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 	judge_reserved(&j);
 	judge_host(&j);
 	judge_spike(&j, &steps);
+	judge_unseen(&j);
 	judge_recompiles(&j);
 	judge_peak(&j, &steps);
 	judge_growth(&j);

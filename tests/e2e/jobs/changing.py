@@ -7,6 +7,9 @@
     accumulate   a step of the optimizer every eight batches
     checkpoint   every 200 steps all weights and state are written to a file
     leak         a block of 20,000 bytes a step that nobody frees
+    graph        the same of losses, which keep what their backward pass would need
+    queue        the last 200 blocks of 20,000 bytes are kept, one a step
+    cache        the first 300 steps each leave a block of 20,000 bytes
     spike        once in 1,000 steps 64 MiB, until the step is over; after SIGUSR2 twice as much, once
 
 It says what it did, beside what job.py says, at the end: {"steps": …, "evaluations": …, "spikes": [numbers of steps], …}.
@@ -19,7 +22,7 @@ import sys
 
 import job
 
-HOW = ("evaluation", "growing", "accumulate", "checkpoint", "leak", "spike")
+HOW = ("evaluation", "growing", "accumulate", "checkpoint", "leak", "graph", "queue", "cache", "spike")
 SPIKE = 64 << 20
 did = collections.defaultdict(int)
 
@@ -30,12 +33,13 @@ def build(args):
 
     model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    kept, wanted = [], []
+    kept, losses, cached, wanted = [], [], [], []
+    queue = collections.deque(maxlen=200)
     signal.signal(signal.SIGUSR2, lambda *_: wanted.append(1))
 
-    def train(rows):
+    def train(rows, retain=False):
         loss = model(torch.randn(rows, 256)).square().mean()
-        loss.backward()
+        loss.backward(retain_graph=retain)
         return loss
 
     def step():
@@ -52,6 +56,12 @@ def build(args):
             torch.zeros(2 * SPIKE // 4).sum()
         if "leak" in args.how:
             kept.append(torch.ones(5000))
+        if "graph" in args.how:
+            losses.append(train(args.batch, retain=True))
+        if "queue" in args.how:
+            queue.append(torch.randn(5000))
+        if "cache" in args.how and number <= 300:
+            cached.append(torch.randn(5000))
         if "evaluation" in args.how and not number % 50:
             did["evaluations"] += 1
             with torch.no_grad():

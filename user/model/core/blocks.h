@@ -23,7 +23,8 @@ struct block {
 	uint64_t ptr;
 	uint64_t size;
 	uint64_t born_ts_ns;
-	uint64_t id : 48;     /* 0: the record is not in use; a million a second would last for nine years */
+	uint64_t id : 47;     /* 0: the record is not in use; a million a second would last for four years */
+	uint64_t unwatched : 1; /* counted in no row of growth: born where steps are not traced (model_levels.c) */
 	uint64_t module : 16; /* row of the model's modules: whose forward or backward made it; 0 = none */
 	uint32_t pid, tid;
 	uint64_t op : 16;     /* rows of the model's two tallies */

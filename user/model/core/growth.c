@@ -24,13 +24,17 @@ void growth__done(struct growth *g)
 
 /* --- boundaries ------------------------------------------------------------------------------------------ */
 
-static void growth_clock__pass(struct growth_clock *c, uint64_t cnt, uint64_t last_id, uint64_t ts_ns)
+static void growth_clock__pass(struct growth_clock *c, uint64_t cnt, uint64_t last_id)
 {
 	c->tick += cnt;
 	while ((c->tick - 1) >> c->shift >= GROWTH_SLOTS)
 		c->shift++;
 	c->young_id = last_id + 1;
-	c->last_ns = ts_ns;
+}
+
+void growth_clock__count(struct growth_clock *c, uint64_t last_id)
+{
+	growth_clock__pass(c, 1, last_id);
 }
 
 static void growth_clock__begin(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns)
@@ -41,10 +45,12 @@ static void growth_clock__begin(struct growth_clock *c, enum growth_kind kind, u
 
 void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns)
 {
-	if (kind > c->kind)
+	if (kind > c->kind) {
 		growth_clock__begin(c, kind, last_id, now_ns);
-	else if (kind == c->kind)
-		growth_clock__pass(c, 1, last_id, now_ns);
+	} else if (kind == c->kind) {
+		c->steps++;
+		c->last_ns = now_ns;
+	}
 }
 
 void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_ns)
@@ -58,7 +64,8 @@ void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_n
 		return;
 	}
 	cnt = (now_ns - c->last_ns) / GROWTH_TICK_NS;
-	growth_clock__pass(c, cnt, last_id, c->last_ns + cnt * GROWTH_TICK_NS);
+	growth_clock__pass(c, cnt, last_id);
+	c->last_ns += cnt * GROWTH_TICK_NS;
 }
 
 /* --- a row ------------------------------------------------------------------------------------------------ */
@@ -152,7 +159,7 @@ struct growth_row *growth__row_of(const struct growth *g, const struct block *b,
 	struct growth_key k = growth_key_of(b, stack);
 	struct growth_row *r = growth__find(g, &k);
 
-	return r && !b->met && !b->unlisted && b->id >= r->first_id ? r : NULL;
+	return r && !b->met && !b->unlisted && !b->unwatched && b->id >= r->first_id ? r : NULL;
 }
 
 /* A row that has no blocks now; looks at some only, so that a full table does not cost a walk a birth. */

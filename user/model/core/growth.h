@@ -7,6 +7,9 @@
  * whose distance doubles, each the lowest of its boundaries: memory does not grow with the trace. A row settles when it is
  * touched, so that a boundary costs nothing.
  *
+ * Where only some steps are traced, boundaries are those of traced steps, and blocks those of whole ones: as if the steps
+ * between did not exist. What is still there of blocks from an earlier window is told by EV_STAYED (model_levels.c).
+ *
  * Holds at most GROWTH_ROWS_MAX rows; then one without blocks gives its place up, or the birth is counted as not
  * watched. Memory that was there before it was first seen (met) is no growth and is not told here.
  */
@@ -24,6 +27,7 @@
 #define GROWTH_TICK_NS 500000000ull
 #define GROWTH_TICKS_MIN 10	   /* fewer are too short to say anything */
 #define GROWTH_BLOCKS_MIN 4	   /* a suspect grew by so many at least */
+#define GROWTH_WINDOWS_MIN 4	   /* where some steps are traced: windows, so what stays was there after three gaps */
 
 struct block;
 
@@ -31,11 +35,13 @@ enum growth_kind { GROWTH_BY_TIME = 0, GROWTH_BY_OPTIMIZER, GROWTH_BY_MARK };
 
 /* Of a process: when its boundaries are. A better kind of boundary begins a new era: what was before does not count. */
 struct growth_clock {
-	uint64_t tick;	   /* boundaries of this era so far */
+	uint64_t steps;	   /* boundaries of this era so far, */
+	uint64_t tick;	   /* … and those that count: of steps that were traced */
 	uint64_t blind;	   /* of them those before all operators had their probes: nothing was seen to grow */
 	uint64_t young_id; /* blocks from this one on were born after the last boundary */
 	uint64_t from_ns, last_ns; /* the era's begin (0: not yet), the last boundary */
 	uint32_t era;
+	uint32_t windows;  /* of traced steps, in this era; 0: all are */
 	uint8_t kind;	   /* enum growth_kind */
 	uint8_t shift;	   /* boundaries a slot, as a power of two */
 };
@@ -52,6 +58,7 @@ struct growth_row {
 	struct growth_key key;
 	uint32_t era, cnt, young_cnt;
 	uint8_t shift;
+	uint32_t stayed, alike; /* times that a block was still there after a gap; of them those that could be another one */
 	uint64_t first_id; /* of its blocks: older ones of the same key were not watched */
 	uint64_t live, young;
 	uint64_t tick; /* boundaries that are in the slots */
@@ -67,8 +74,10 @@ struct growth {
 };
 
 void growth__done(struct growth *g);
-/* A boundary of this kind in the process; one of a lesser kind than seen before is none. last_id: the newest block's. */
+/* A boundary of this kind in the process; one of a lesser kind than seen before is none. */
 void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns);
+/* The boundary just passed ended a step that was seen whole. last_id: the newest block's. */
+void growth_clock__count(struct growth_clock *c, uint64_t last_id);
 /* stack: where it was born, of a block the same all its life. */
 void growth__born(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns);
 /* b: out of the table already; last_id: the newest block's. Blocks that were not watched are no error. */

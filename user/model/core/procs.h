@@ -119,7 +119,7 @@ struct procs {
 /* Of the latest boundary, by the optimizer's own count; 0: not known. */
 static inline uint64_t proc__step_no(const struct proc *p)
 {
-	int64_t no = (int64_t)p->clock.tick + 1 + p->count.off;
+	int64_t no = (int64_t)p->clock.steps + 1 + p->count.off;
 
 	return p->count.is_known && p->clock.kind > GROWTH_BY_TIME && no > 0 ? (uint64_t)no : 0;
 }

@@ -188,6 +188,8 @@ static const struct column columns[] = {
 	{ NULL, "youngest", COL_NS, VIA(youngest), TEXT(6, 10) },
 	{ "first_ns", NULL, COL_TIME, OF(report_leak, first_ts_ns) },
 	{ "last_ns", NULL, COL_TIME, OF(report_leak, last_ts_ns) },
+	{ "windows", NULL, COL_COUNT, OF(report_leak, windows), IF(report_leak, windows) },
+	{ "stayed", NULL, COL_COUNT, OF(report_leak, stayed), IF(report_leak, windows) },
 	{ "history", NULL, .json = put_history },
 	{ NULL, "held by", COL_TEXT, VIA(holder), TUI(7, 20, 90, 3) },
 	{ NULL, "made at", COL_TEXT, VIA(maker), TUI(8, 14, 140, 1) },
@@ -223,6 +225,16 @@ static void put_caught_words(struct page *p, const struct report_leak *l)
 			   fmt_count(a, (double)l->caught_here), fmt_count(b, (double)l->caught));
 }
 
+/* What it rests on where some steps are traced. */
+static void put_stayed(struct page *p, const struct report_leak *l)
+{
+	char a[24], b[24];
+
+	if (l->windows)
+		page__line(p, "    counted in traced steps, in %s windows; blocks of it were found again %s times after a gap",
+			   fmt_count(a, (double)l->windows), fmt_count(b, (double)l->stayed));
+}
+
 /* Where in the program, under a row. */
 static void put_place(struct page *p, const struct report_leak *l)
 {
@@ -234,6 +246,7 @@ static void put_place(struct page *p, const struct report_leak *l)
 		page__printf(p, "in %s, ", safe);
 	}
 	page__line(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
+	put_stayed(p, l);
 	put_held(p, l);
 	put_caught_words(p, l);
 	stack_text(p, l->frames, l->frames_cnt, FRAMES_SHOWN);

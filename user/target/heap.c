@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A chunk of glibc's (malloc/malloc.c, the same since 2.0): the word before the block is its size with three bits. Bit 0: the
+ * chunk in front of it is in use; else the word before that is the size of the one in front. Bit 1: it is a mapping of its own,
+ * which is unmapped when it is freed.
+ *
+ * free() writes two pointers where the block began (tcache, bins; a fastbin one), but for one case: where the chunk in front
+ * is free, the two become one, and only the head of the one in front changes. The next chunk's head would say it, too, but not
+ * where that was free.
+ */
+#include "target/heap.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "target/door.h"
+
+#define HEAD_BYTES 16 /* two words, the size in the second */
+#define SPOT_BYTES 16
+#define FLAGS 7ull
+#define FRONT_IN_USE 1ull
+#define IS_MAPPED 2ull
+#define SLACK_MAX 128u /* a chunk is never larger than asked for by more, but for mappings */
+#define PAGE_BYTES 4096u
+#define BATCH (DOOR_RANGES_MAX / (HEAP_SPOTS + 1))
+#define ADDR_MAX (1ull << 47)
+
+_Static_assert(sizeof(struct heap_print) == HEAD_BYTES + HEAP_SPOTS * SPOT_BYTES, "read as it is");
+
+static struct iovec range(uint64_t addr, size_t len)
+{
+	return (struct iovec){ (void *)(uintptr_t)addr, len };
+}
+
+static bool is_plausible(const struct heap_block *b)
+{
+	return !(b->addr & 15) && b->addr >= PAGE_BYTES && b->addr < ADDR_MAX && b->size && b->size < ADDR_MAX - b->addr;
+}
+
+/* The smallest block has 24 bytes, so 16 from the beginning on are always its own. */
+static uint64_t spot(uint64_t size, unsigned i)
+{
+	uint64_t at = i + 1 == HEAP_SPOTS ? size - SPOT_BYTES : size / (HEAP_SPOTS - 1) * i;
+
+	return size < HEAP_SPOTS * SPOT_BYTES && i + 1 < HEAP_SPOTS ? 0 : size < SPOT_BYTES ? 0 : at & ~7ull;
+}
+
+static size_t print_ranges(const struct heap_block *b, struct iovec *ret)
+{
+	ret[0] = range(b->addr - HEAD_BYTES, HEAD_BYTES);
+	for (unsigned i = 0; i < HEAP_SPOTS; i++)
+		ret[i + 1] = range(b->addr + spot(b->size, i), SPOT_BYTES);
+	return HEAP_SPOTS + 1;
+}
+
+/* All of them, or else each that is there. */
+static void read_prints(struct heap_block *const *v, size_t cnt)
+{
+	struct iovec ranges[DOOR_RANGES_MAX];
+	struct heap_print prints[BATCH];
+	size_t ranges_cnt = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		ranges_cnt += print_ranges(v[i], ranges + ranges_cnt);
+	if (!cnt || !door_read(v[0]->pid, ranges, ranges_cnt, prints, cnt * sizeof(*prints))) {
+		for (size_t i = 0; i < cnt; i++) {
+			v[i]->print = prints[i];
+			v[i]->is_used = true;
+		}
+		return;
+	}
+	for (size_t i = 0; i < cnt && cnt > 1; i++)
+		read_prints(v + i, 1);
+}
+
+static uint64_t chunk_bytes(const struct heap_block *b)
+{
+	return b->print.head & ~FLAGS;
+}
+
+static bool is_chunk(const struct heap_block *b)
+{
+	uint64_t least = b->size + sizeof(uint64_t), bytes = chunk_bytes(b);
+	uint64_t most = least + (b->print.head & IS_MAPPED ? 2 * PAGE_BYTES : SLACK_MAX);
+
+	return bytes >= least && bytes <= most && !(bytes & 15);
+}
+
+static uint64_t front_of(const struct heap_block *b)
+{
+	return b->addr - HEAD_BYTES - b->print.before;
+}
+
+/* Whether what is in front of it still ends there. */
+static void ask_front(struct heap_block *const *v, size_t cnt)
+{
+	struct iovec ranges[DOOR_RANGES_MAX];
+	uint64_t heads[DOOR_RANGES_MAX];
+
+	for (size_t i = 0; i < cnt; i++)
+		ranges[i] = range(front_of(v[i]) + sizeof(uint64_t), sizeof(uint64_t));
+	if (!cnt || !door_read(v[0]->pid, ranges, cnt, heads, cnt * sizeof(*heads))) {
+		for (size_t i = 0; i < cnt; i++)
+			v[i]->is_used = (heads[i] & ~FLAGS) == v[i]->print.before;
+		return;
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		v[i]->is_used = false;
+		if (cnt > 1)
+			ask_front(v + i, 1);
+	}
+}
+
+static bool has_free_front(const struct heap_block *b)
+{
+	return !(b->print.head & (IS_MAPPED | FRONT_IN_USE));
+}
+
+static bool is_front_plausible(const struct heap_block *b)
+{
+	return b->print.before >= 2 * HEAD_BYTES && !(b->print.before & 15) && b->print.before < b->addr - PAGE_BYTES;
+}
+
+typedef void (*batch_fn)(struct heap_block *const *v, size_t cnt);
+
+struct batch {
+	struct heap_block *v[DOOR_RANGES_MAX];
+	size_t cnt, most;
+	batch_fn fn;
+};
+
+static void batch__put(struct batch *b, struct heap_block *one)
+{
+	if (b->cnt && (!one || b->cnt == b->most || b->v[0]->pid != one->pid)) {
+		b->fn(b->v, b->cnt);
+		b->cnt = 0;
+	}
+	if (one)
+		b->v[b->cnt++] = one;
+}
+
+void heap__read(struct heap_block *v, size_t cnt)
+{
+	struct batch prints = { .most = BATCH, .fn = read_prints }, fronts = { .most = DOOR_RANGES_MAX, .fn = ask_front };
+
+	for (size_t i = 0; i < cnt; i++) {
+		v[i].is_used = false;
+		if (is_plausible(&v[i]))
+			batch__put(&prints, &v[i]);
+	}
+	batch__put(&prints, NULL);
+	for (size_t i = 0; i < cnt; i++) {
+		v[i].is_used = v[i].is_used && is_chunk(&v[i]);
+		if (!v[i].is_used || !has_free_front(&v[i]))
+			continue;
+		v[i].is_used = is_front_plausible(&v[i]);
+		if (v[i].is_used)
+			batch__put(&fronts, &v[i]);
+	}
+	batch__put(&fronts, NULL);
+}
+
+/* Bit 0 of its head is about the chunk in front of it. */
+bool heap_print__is(const struct heap_print *a, const struct heap_print *b)
+{
+	return !((a->head ^ b->head) & ~FRONT_IN_USE) && !memcmp(a->words, b->words, sizeof(a->words));
+}
+
+bool heap_print__is_alike(const struct heap_print *p)
+{
+	for (unsigned i = 1; i < 2 * HEAP_SPOTS; i++)
+		if (p->words[i] != p->words[0])
+			return false;
+	return true;
+}
