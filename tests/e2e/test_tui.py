@@ -289,7 +289,7 @@ def test_segments_of_a_gpu():
             tui.wait(r"3 Peak  4 Blocks  5 Threads  6 Processes  7 Trace  8 Segments", 3)
             tui.keys("Tab")
             tui.wait(r"9 Names", 3)
-            tui.keys("Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab")
+            tui.keys(*["Tab"] * 8)
             tui.wait(r"1 Operators", 3)
             tui.keys("q")
             mt.check(tui.check_restored() == 0, tui.history())
