@@ -5,6 +5,8 @@ import subprocess
 
 import mt
 
+TIMEOUT_S = {"every_command": 400}  # a checker written in Python, and some forty documents
+
 
 def whole_pid(path):
     return json.loads(path.read_text())["target"]["pid"]
