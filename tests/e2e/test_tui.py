@@ -184,7 +184,7 @@ def test_recording_of_all_steps():
             tui.wait(r"traced 3 of \d+ steps", 60)
             for _ in range(2):
                 tui.keys("w")
-                tui.wait(r"all steps are traced from the next one on", 5)
+                tui.wait(r"all steps are traced from the next one on|recording all steps from now on", 5)  # the former for a step
                 tui.wait(r"● rec.*recording all steps from now on, to memtrace-\d+-\d+-\d+\.mtr", 30)
                 time.sleep(4)
                 tui.keys("w")
