@@ -56,7 +56,7 @@ static struct heap_block look_at(const void *ptr, size_t size)
 {
 	struct heap_block b = { .addr = (uint64_t)(uintptr_t)ptr, .size = size, .pid = getpid() };
 
-	heap__read(&b, 1);
+	heap__read(&b, 1, UINT64_MAX);
 	return b;
 }
 
@@ -116,13 +116,13 @@ static void test_heap_many(void **state)
 		fill(v[i], size, (unsigned)i);
 		then[i] = (struct heap_block){ .addr = (uint64_t)(uintptr_t)v[i], .size = size, .pid = getpid() };
 	}
-	heap__read(then, CNT);
+	heap__read(then, CNT, UINT64_MAX);
 	for (size_t i = 0; i < CNT; i++)
 		assert_true(then[i].is_used);
 	for (size_t i = 0; i < CNT; i += 3)
 		given_back(v[i]);
 	memcpy(now, then, sizeof(now));
-	heap__read(now, CNT);
+	heap__read(now, CNT, UINT64_MAX);
 	for (size_t i = 0; i < CNT; i++)
 		assert_int_equal(is_same(&then[i], &now[i]), i % 3 != 0);
 	for (size_t i = 0; i < CNT; i++)
@@ -146,15 +146,29 @@ static void test_heap_hostile(void **state)
 		memset(own, (int)fill_with, sizeof(own));
 		for (size_t i = 0; i < cnt; i++)
 			v[i].pid = getpid();
-		heap__read(v, cnt);
+		heap__read(v, cnt, UINT64_MAX);
 		for (size_t i = 0; i < cnt; i++)
 			assert_false(v[i].is_used);
 	}
 	for (size_t i = 0; i < cnt; i++)
 		v[i].pid = 0x3fffffff;
-	heap__read(v, cnt);
+	heap__read(v, cnt, UINT64_MAX);
 	assert_false(v[4].is_used);
-	heap__read(v, 0);
+	heap__read(v, 0, UINT64_MAX);
+}
+
+/* A process that lets reads wait has no more of our time than it was given. */
+static void test_heap_in_time(void **state)
+{
+	void *ptr = given(100, 64);
+	struct heap_block b = { .addr = (uint64_t)(uintptr_t)ptr, .size = 100, .pid = getpid() };
+
+	(void)state;
+	heap__read(&b, 1, 0);
+	assert_false(b.is_used);
+	heap__read(&b, 1, UINT64_MAX);
+	assert_true(b.is_used);
+	given_back(ptr);
 }
 
 static void test_alike(void **state)
@@ -388,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_heap),
 		cmocka_unit_test(test_heap_many),
 		cmocka_unit_test(test_heap_hostile),
+		cmocka_unit_test(test_heap_in_time),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test_setup_teardown(test_named, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_as_early_as_can_be, setup, teardown),

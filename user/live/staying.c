@@ -12,6 +12,9 @@
 #include "model/model.h"
 #include "target/heap.h"
 
+/* A process may let each read wait, and rings are not drained meanwhile. */
+#define LOOK_NS 250000000ull
+
 void staying__done(struct staying *s)
 {
 	free(s->v);
@@ -43,7 +46,7 @@ void staying__remember(struct staying *s, const struct model *m)
 	qsort(s->v, s->cnt, sizeof(*s->v), by_process);
 	for (size_t i = 0; i < s->cnt; i++)
 		s->then[i] = (struct heap_block){ .addr = s->v[i].addr, .size = s->v[i].size, .pid = (pid_t)s->v[i].pid };
-	heap__read(s->then, s->cnt);
+	heap__read(s->then, s->cnt, from_ns + LOOK_NS);
 	log_debug("%zu blocks remembered in %.1f ms", s->cnt, (double)(now_ns() - from_ns) / 1e6);
 }
 
@@ -58,7 +61,7 @@ void staying__look(struct staying *s)
 		return;
 	}
 	memcpy(now, s->then, s->cnt * sizeof(*now));
-	heap__read(now, s->cnt);
+	heap__read(now, s->cnt, from_ns + LOOK_NS);
 	for (size_t i = 0; i < s->cnt; i++) {
 		struct heap_block *b = &s->then[i];
 

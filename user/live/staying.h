@@ -4,7 +4,8 @@
  * windows no free is seen, so the process's memory is asked (target/heap.h): once before probes go, and again when all are set.
  * Where the same block has the same in it, EV_STAYED says so. So what grows adds up over windows (docs/sampling.md).
  *
- * A look takes memtrace's own time, and of MODEL_STAYS_MAX blocks at most.
+ * A look takes memtrace's own time, a quarter of a second at most, and of MODEL_STAYS_MAX blocks at most: what was not
+ * looked at has ended unseen, as others have.
  */
 #ifndef MT_LIVE_STAYING_H
 #define MT_LIVE_STAYING_H

@@ -10,9 +10,11 @@
  */
 #include "target/heap.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "target/door.h"
 
 #define HEAD_BYTES 16 /* two words, the size in the second */
@@ -54,23 +56,24 @@ static size_t print_ranges(const struct heap_block *b, struct iovec *ret)
 }
 
 /* All of them, or else each that is there. */
-static void read_prints(struct heap_block *const *v, size_t cnt)
+static void read_prints(struct heap_block *const *v, size_t cnt, uint64_t until_ns)
 {
-	struct iovec ranges[DOOR_RANGES_MAX];
+	struct iovec ranges[DOOR_RANGES_MAX] = { 0 };
 	struct heap_print prints[BATCH];
 	size_t ranges_cnt = 0;
+	int r;
 
+	if (!cnt || now_ns() > until_ns)
+		return;
 	for (size_t i = 0; i < cnt; i++)
 		ranges_cnt += print_ranges(v[i], ranges + ranges_cnt);
-	if (!cnt || !door_read(v[0]->pid, ranges, ranges_cnt, prints, cnt * sizeof(*prints))) {
-		for (size_t i = 0; i < cnt; i++) {
-			v[i]->print = prints[i];
-			v[i]->is_used = true;
-		}
-		return;
+	r = door_read(v[0]->pid, ranges, ranges_cnt, prints, cnt * sizeof(*prints));
+	for (size_t i = 0; i < cnt && !r; i++) {
+		v[i]->print = prints[i];
+		v[i]->is_used = true;
 	}
-	for (size_t i = 0; i < cnt && cnt > 1; i++)
-		read_prints(v + i, 1);
+	for (size_t i = 0; i < cnt && cnt > 1 && r == -EFAULT; i++)
+		read_prints(v + i, 1, until_ns);
 }
 
 static uint64_t chunk_bytes(const struct heap_block *b)
@@ -92,23 +95,20 @@ static uint64_t front_of(const struct heap_block *b)
 }
 
 /* Whether what is in front of it still ends there. */
-static void ask_front(struct heap_block *const *v, size_t cnt)
+static void ask_front(struct heap_block *const *v, size_t cnt, uint64_t until_ns)
 {
 	struct iovec ranges[DOOR_RANGES_MAX];
 	uint64_t heads[DOOR_RANGES_MAX];
+	int r = -ETIMEDOUT;
 
 	for (size_t i = 0; i < cnt; i++)
 		ranges[i] = range(front_of(v[i]) + sizeof(uint64_t), sizeof(uint64_t));
-	if (!cnt || !door_read(v[0]->pid, ranges, cnt, heads, cnt * sizeof(*heads))) {
-		for (size_t i = 0; i < cnt; i++)
-			v[i]->is_used = (heads[i] & ~FLAGS) == v[i]->print.before;
-		return;
-	}
-	for (size_t i = 0; i < cnt; i++) {
-		v[i]->is_used = false;
-		if (cnt > 1)
-			ask_front(v + i, 1);
-	}
+	if (cnt && now_ns() <= until_ns)
+		r = door_read(v[0]->pid, ranges, cnt, heads, cnt * sizeof(*heads));
+	for (size_t i = 0; i < cnt; i++)
+		v[i]->is_used = !r && (heads[i] & ~FLAGS) == v[i]->print.before;
+	for (size_t i = 0; i < cnt && cnt > 1 && r == -EFAULT; i++)
+		ask_front(v + i, 1, until_ns);
 }
 
 static bool has_free_front(const struct heap_block *b)
@@ -121,27 +121,29 @@ static bool is_front_plausible(const struct heap_block *b)
 	return b->print.before >= 2 * HEAD_BYTES && !(b->print.before & 15) && b->print.before < b->addr - PAGE_BYTES;
 }
 
-typedef void (*batch_fn)(struct heap_block *const *v, size_t cnt);
+typedef void (*batch_fn)(struct heap_block *const *v, size_t cnt, uint64_t until_ns);
 
 struct batch {
 	struct heap_block *v[DOOR_RANGES_MAX];
 	size_t cnt, most;
 	batch_fn fn;
+	uint64_t until_ns;
 };
 
 static void batch__put(struct batch *b, struct heap_block *one)
 {
 	if (b->cnt && (!one || b->cnt == b->most || b->v[0]->pid != one->pid)) {
-		b->fn(b->v, b->cnt);
+		b->fn(b->v, b->cnt, b->until_ns);
 		b->cnt = 0;
 	}
 	if (one)
 		b->v[b->cnt++] = one;
 }
 
-void heap__read(struct heap_block *v, size_t cnt)
+void heap__read(struct heap_block *v, size_t cnt, uint64_t until_ns)
 {
-	struct batch prints = { .most = BATCH, .fn = read_prints }, fronts = { .most = DOOR_RANGES_MAX, .fn = ask_front };
+	struct batch prints = { .most = BATCH, .fn = read_prints, .until_ns = until_ns };
+	struct batch fronts = { .most = DOOR_RANGES_MAX, .fn = ask_front, .until_ns = until_ns };
 
 	for (size_t i = 0; i < cnt; i++) {
 		v[i].is_used = false;

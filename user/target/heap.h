@@ -31,8 +31,8 @@ struct heap_block {
 	struct heap_print print; /* only then */
 };
 
-/* By process, one behind the other; sizes of 1 and more. */
-void heap__read(struct heap_block *v, size_t cnt);
+/* By process, one behind the other; sizes of 1 and more. What was not read by until_ns (now_ns()) is not used. */
+void heap__read(struct heap_block *v, size_t cnt, uint64_t until_ns);
 bool heap_print__is(const struct heap_print *a, const struct heap_print *b);
 /* All of it is the same 8 bytes: it may be another one's. */
 bool heap_print__is_alike(const struct heap_print *p);

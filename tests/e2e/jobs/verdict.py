@@ -47,6 +47,21 @@ def state(torch, args):
     return step
 
 
+def steps_of(torch, dataset, batch):
+    model = torch.nn.Linear(64, 10)
+    opt = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batches = iter(torch.utils.data.DataLoader(dataset, batch_size=batch, num_workers=2))
+
+    def step():
+        opt.zero_grad()
+        loss = model(next(batches)).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
 def workers(torch, args):
     shared = bytearray(100 << 20)
 
@@ -57,18 +72,7 @@ def workers(torch, args):
                     shared[at] = 1
                 yield torch.randn(64)
 
-    model = torch.nn.Linear(64, 10)
-    opt = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batches = iter(torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2))
-
-    def step():
-        opt.zero_grad()
-        loss = model(next(batches)).square().mean()
-        loss.backward()
-        opt.step()
-        return loss
-
-    return step
+    return steps_of(torch, Numbers(), 8)
 
 
 def growing(torch, args):
@@ -81,18 +85,7 @@ def growing(torch, args):
                 yield torch.tensor([float(len(rows[(seen + i) % len(rows)])) for i in range(64)])
                 seen += 64
 
-    model = torch.nn.Linear(64, 10)
-    opt = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batches = iter(torch.utils.data.DataLoader(Rows(), batch_size=20, num_workers=2))
-
-    def step():
-        opt.zero_grad()
-        loss = model(next(batches)).square().mean()
-        loss.backward()
-        opt.step()
-        return loss
-
-    return step
+    return steps_of(torch, Rows(), 20)
 
 
 def holes(torch, args):
