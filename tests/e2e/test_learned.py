@@ -15,10 +15,17 @@ FORMATS = ("jsonl", "csv", "torch-timeline", "torch-raw", "torch-snapshot", "per
 
 
 def record_all(running, path, steps):
+    """Until the recording itself has so many steps after the attach: the job tells its own in lumps."""
+    attached = []
+
+    def told():
+        rep = json.loads(mt.memtrace("report", "--json", path).stdout or "{}")
+        if rep.get("attach"):
+            attached.append(rep["steps"])
+        return attached and attached[-1] >= attached[0] + steps
     with mt.start("record", "-p", str(running.pid), "-o", str(path)) as tracer:
         mt.wait_attached(tracer, running.pid, mt.OP, 60)
-        begin = mt.steps_of(running)
-        mt.wait_until(lambda: mt.steps_of(running) >= begin + steps, f"{steps} steps", 120)
+        mt.wait_until(told, f"{steps} steps", 120, 0.5)
         mt.finish(tracer)
 
 
