@@ -88,9 +88,9 @@ static __always_inline void seg_meet(struct mt_thread *t)
 {
 	const struct mt_seg_proc *p;
 
-	if (t->gpu_met)
+	if (t->gpu_late)
 		return;
-	t->gpu_met = 1;
+	t->gpu_late = 1;
 	p = seg_proc();
 	if (p && p->since_ns && bpf_get_current_task_btf()->start_time > p->since_ns)
 		t->gpu_dev = MT_DEV_CUDA0;

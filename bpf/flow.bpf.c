@@ -2,7 +2,7 @@
 /*
  * Operator entries that also say which tensors they were given: for each, the data pointer, device and
  * size of its storage. Where a parameter lies is in a spec, made by user/plan from the operator's
- * signature; where c10's objects keep their fields is in a layout, one for each version of torch met,
+ * signature; where c10's objects keep their fields is in a layout, one for each version of torch seen,
  * whose number is in the site's cookie. Nothing is read from an object whose vtable pointer is not
  * that of an exported class of this process (TensorImpl's, StorageImpl's, AutogradMeta's): that check
  * also tells a tensor from whatever else a wrong spec or layout could point at.

@@ -4,8 +4,8 @@
  * local variable is the module. Neither names nor `self` of any method are looked at: a function that is given a model
  * is not that model's forward.
  *
- * Looked at once in each operator that Python calls, if something is born in it. Two consecutive births with the same two
- * innermost frames (place, code, instruction of the outer one, first variables) are in the same module, so the walk to the
+ * Looked at once in each operator that Python calls, if something is allocated in it. Two consecutive allocations with the same
+ * two innermost frames (place, code, instruction of the outer one, first variables) are in the same module, so the walk to the
  * outermost frame, which all of optimizer and backward would take, is made when those change.
  *
  * A module that is in no tree (what torch.compile makes of one, a loss made where it is used) is passed over for the nearest

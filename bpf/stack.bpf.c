@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The stack of a birth: --stacks, and what is caught.
+ * The stack of an allocation: --stacks, and what is caught.
  *
  * Python: the thread's own PyThreadState, by its pthread key, and only if it says that it is this
  * thread's; from there frame by frame. What travels is a hash; the frames go with it once, and again
@@ -45,7 +45,7 @@ struct {
 	__type(value, u8);
 } py_told SEC(".maps");
 
-/* Births to catch, by process. */
+/* Allocations to catch, by process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MT_CATCH_PROCS_MAX);
@@ -126,7 +126,7 @@ static long py_step(u32 i, struct py_walk *w)
 	}
 	w->frame = word_at(b, p->frame_previous);
 	if (p->owner_shim && byte_at(b, p->frame_owner) == p->owner_shim) {
-		if (w->cnt) { /* what it called, which was met before it, was called from C */
+		if (w->cnt) { /* what it called, which was seen before it, was called from C */
 			b->rec.frames[(w->cnt - 1) & (MT_PY_FRAMES_MAX - 1)].code |= MT_PY_ENTRY;
 			w->hash = mt_py_mix(w->hash, MT_PY_ENTRY);
 		}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * module: which nn.Module's forward runs on a thread at a birth: told before the birth's own record, when it changed. And at
- * which line of Python it is, where no operator is open: code that torch.compile generated calls its kernels itself.
+ * module: which nn.Module's forward runs on a thread at an allocation: told before the allocation's own record, when it
+ * changed. And at which line of Python it is, where no operator is open: code that torch.compile generated calls its kernels
+ * itself.
  */
 #ifndef MT_BPF_MODULE_H
 #define MT_BPF_MODULE_H
@@ -20,13 +21,13 @@ static __always_inline void module_at(struct mt_thread *t)
 	u32 d, outer, in_node;
 
 	if (!mt_modules_on || !t || (t->module.optimizer && !t->module.told))
-		return; /* an optimizer's step has hundreds of births, all of them of no module */
+		return; /* an optimizer's step has hundreds of allocations, all of them of no module */
 	d = t->depth;
 	f = d && d <= MT_FRAMES_MAX ? &t->frames[(d - 1) & (MT_FRAMES_MAX - 1)] : NULL;
 	outer = f ? f->outer : 0;
 	in_node = f ? f->flags & MT_FRAME_IN_NODE : 0;
 	if (outer && outer == t->module.outer)
-		return; /* the same call from Python as at the last birth */
+		return; /* the same call from Python as at the last allocation */
 	t->module.outer = outer;
 	module_take(t, in_node);
 }
@@ -49,7 +50,7 @@ static __always_inline u64 place_at(struct mt_thread *t, u64 size)
 	return t->module.optimizer && size <= NUMBER_BYTES_MAX ? 0 : place_take(t);
 }
 
-/* A birth's own record; the thread's frames are settled. */
+/* An allocation's own record; the thread's frames are settled. */
 static __always_inline void alloc_tell(struct mt_thread *t, u8 dev, u64 addr, u64 size)
 {
 	u64 place = place_at(t, size);

@@ -78,7 +78,7 @@ struct mt_thread {
 	u32 regions_over; /* regions that did not fit, likewise */
 	u32 region_told;  /* lib/region.h */
 	u32 regions_boxed; /* regions open with the outermost one that a boxed call told of, 0 = none */
-	u64 plain, storage; /* flow: vtable pointers of this process met before, see flow.bpf.c */
+	u64 plain, storage; /* flow: vtable pointers of this process seen before, see flow.bpf.c */
 	/* flow: tensors that the operator of this frame was given, none of them to write; seq 0 = none */
 	u32 given_seq, given_depth;
 	u64 given[MT_GIVEN_MAX];
@@ -89,7 +89,7 @@ struct mt_thread {
 	struct mt_seg_call comm; /* … of a communication library's that makes or ends a communicator */
 	u64 gpu_ctx; /* driver's context that the thread made current, as far as seen */
 	u32 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
-	u32 gpu_met; /* whether gpu_dev was thought about */
+	u32 gpu_late; /* whether gpu_dev was thought about */
 	u64 freeing; /* block that the caching allocator is taking back: its USDT probe was passed, its report was not */
 	struct mt_pending inner; /* … inside an operator new: only what is not that one's own */
 	struct mt_module_state module;

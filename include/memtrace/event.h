@@ -75,7 +75,7 @@ enum mt_kind {
 	MT_EV_STACK = 34,     /* mem: addr = the block's pointer, size = hash of the Python frames, 0 = none; dev */
 	MT_EV_STACK_RAW = 35, /* raw: the same, with registers and a piece of the native stack */
 	MT_EV_STACK_PY = 36,  /* py: Python frames of a hash, before its first use (best effort) */
-	MT_EV_MODULE = 37,    /* mem: the module whose forward runs on this thread changed, told before what is born in it:
+	MT_EV_MODULE = 37,    /* mem: the module whose forward runs on this thread changed, told before what is allocated in it:
 				 addr = the Python object (0: none), size = the sequence number that nodes of backward
 				 have from there on (0: not known); flags = enum mt_module_flag */
 	MT_EV_STREAM = 38,    /* mem: addr = an event of CUDA's that keeps a freed block of the caching allocator's from being
@@ -271,7 +271,7 @@ static inline __attribute__((always_inline)) __u64 mt_py_check(const __u64 *w)
 
 #define MT_STACK_RAW_MAX 16384 /* bytes of a thread's stack */
 #define MT_STACK_F_RETURN 1    /* in hdr.flags: the program counter is where a call returned to */
-#define MT_STACK_F_CAUGHT 2    /* in hdr.flags of STACK: of a birth that was caught (struct mt_catch) */
+#define MT_STACK_F_CAUGHT 2    /* in hdr.flags of STACK: of an allocation that was caught (struct mt_catch) */
 
 struct mt_rec_raw {
 	struct mt_hdr hdr;
@@ -324,8 +324,8 @@ enum mt_prog {
 	MT_PROG_SEG_ENTER,    /* memory API of a GPU, entry; cookie = index of its struct mt_seg_spec */
 	MT_PROG_SEG_RET,      /* … its return; same cookie */
 	MT_PROG_HOST_EXIT,    /* a `ret` of operator new, which may throw: no return probe there */
-	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell births */
-	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that tell births */
+	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell allocations */
+	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that tell allocations */
 	MT_PROG_LOOKUP,	      /* c10::Dispatcher::findSchemaOrThrow: an operator's first call */
 	MT_PROG_FLOW_BOXED,   /* a call by operator's handle and stack of values; cookie = MT_BOXED_… | layout << 48 */
 	MT_PROG_MAX,

@@ -46,8 +46,8 @@ enum mt_stacks_on {
 };
 
 /*
- * Births of a process that are caught: their Python frames are told, for a time and so many times. Both ends are kept in the
- * kernel, so nothing goes on if nobody takes it back.
+ * Allocations of a process that are caught: their Python frames are told, for a time and so many times. Both ends are kept in
+ * the kernel, so nothing goes on if nobody takes it back.
  */
 #define MT_CATCH_PROCS_MAX 64
 #define MT_CATCH_SORTS_MAX 8

@@ -8,7 +8,7 @@
  *	gen__free(g);
  *
  * A process is a random program of one step, made once from the seed, that is then run again and
- * again: 250 frames nested one to three deep (forward, backward nodes, optimizer), 200 blocks born
+ * again: 250 frames nested one to three deep (forward, backward nodes, optimizer), 200 blocks allocated
  * and 200 freed, two regions, 654 events. Blocks live across part of the step; their addresses come
  * from a heap with one last-freed-first list a size, as an allocator would give them. What makes it
  * unlike a recording played twice: each time between events has its own distribution (a fixed part,
@@ -134,14 +134,14 @@ static inline void gen_proc__program(struct gen *g, struct gen_proc *p)
 
 	for (uint32_t f = 0; f < GEN_STEP_FRAMES; f++) {
 		uint32_t phase = f * 3 / GEN_STEP_FRAMES; /* forward, backward, optimizer */
-		uint32_t births = (f + 1) * GEN_STEP_ALLOCS / GEN_STEP_FRAMES - slot;
+		uint32_t allocs = (f + 1) * GEN_STEP_ALLOCS / GEN_STEP_FRAMES - slot;
 		uint8_t kind = phase == 1 && f % 3 == 0 ? MT_EV_NODE : MT_EV_OP;
 
 		if (f == 0 || f == 2 * GEN_STEP_FRAMES / 3 + 1)
 			gen_proc__instr(g, p, MT_EV_REGION_BEGIN, 0, 0, 0, f ? opt : fwd);
 		gen_proc__instr(g, p, kind, depth, 0, 0, gen__op_name(g, kind == MT_EV_NODE));
 		depth++;
-		for (; births; births--, slot++) {
+		for (; allocs; allocs--, slot++) {
 			uint32_t life = gen__below(g, 4) ? 6 : GEN_STEP_FRAMES - f;
 			uint32_t end = f + 1 + gen__below(g, life);
 

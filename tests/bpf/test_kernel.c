@@ -542,7 +542,7 @@ static void test_sites_are_set_in_slices(void **state)
 	uint64_t told[OP_B + 1] = { 0 }, last;
 	struct err err = { 0 };
 	struct callers c;
-	struct site *sites, births;
+	struct site *sites, allocs;
 	unsigned calls = 0;
 	struct rig r;
 	int more = 1;
@@ -554,12 +554,12 @@ static void test_sites_are_set_in_slices(void **state)
 	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
 	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
 	sites = many_sites(&r);
-	births = sites[MANY + 2];
-	assert_int_equal(births.prog, MT_PROG_FW_NEW);
+	allocs = sites[MANY + 2];
+	assert_int_equal(allocs.prog, MT_PROG_FW_NEW);
 	if (way > 0)
 		r.plan.sites_cnt = 64;
 	memmove(sites + 1, sites, (r.plan.sites_cnt - 1) * sizeof(*sites));
-	sites[0] = births;
+	sites[0] = allocs;
 	callers__begin(&c);
 	while (more) {
 		size_t at = st.at;
@@ -569,7 +569,7 @@ static void test_sites_are_set_in_slices(void **state)
 		assert_true(st.at > at);
 		assert_int_equal(st.attached, st.at);
 		assert_int_equal(more, st.at < r.plan.sites_cnt);
-		assert_true(!more || is_probed(fw_new)); /* births come first */
+		assert_true(!more || is_probed(fw_new)); /* allocations come first */
 		drain_ops(&r, told, 2);
 		if (more) /* no half of the operators is told */
 			assert_int_equal(told[OP_A] + told[OP_B], 0);
@@ -2680,7 +2680,7 @@ static void test_native_stacks_have_a_rate(void **state)
 		fw_new(NULL, (void *)(i * 64), 1);
 	rig__collect(&r);
 	assert_in_range(r.raws, 100, 250); /* a second's worth at once, and what a slow machine adds */
-	assert_int_equal(r.cnt - r.raws, 1000); /* no birth is lost for it */
+	assert_int_equal(r.cnt - r.raws, 1000); /* no allocation is lost for it */
 	assert_int_equal(r.raws + rig__loss(&r, MT_LOSS_STACK_RATE), 1000);
 	rig__done(&r);
 	/* A ring that is too small for any. */
@@ -2816,8 +2816,8 @@ static unsigned caught(struct rig *r)
 	return cnt;
 }
 
-/* Of a moment's births some get their Python stack: of which, how many and until when is kept in the kernel. */
-static void test_caught_births(void **state)
+/* Of a moment's allocations some get their Python stack: of which, how many and until when is kept in the kernel. */
+static void test_caught_allocations(void **state)
 {
 	struct fake_code code = { { 0, 0, 0, 0, 1, 2, 3, 4 } };
 	struct fake_frame f = { &code, NULL, 100, 0, { 0 } };
@@ -2904,7 +2904,7 @@ void cheap_new(void *self, void *ptr, size_t size);
 __asm__(".text\n.globl cheap_new\n.type cheap_new, %function\ncheap_new:\n\tnop\n\tret\n");
 
 /* ns a call, of the fastest thousand: others' work on this machine only adds. The rings are emptied in between. */
-static double ns_a_birth(struct rig *r, double least)
+static double ns_a_alloc(struct rig *r, double least)
 {
 	for (unsigned i = 0; i < COST_CALLS / 1000; i++) {
 		uint64_t begin = monotonic_ns(), took;
@@ -2919,7 +2919,7 @@ static double ns_a_birth(struct rig *r, double least)
 	return least;
 }
 
-/* What a birth costs where nothing can be caught, where nothing is, where others are, and where all has been that may be. */
+/* What an allocation costs where nothing can be caught, nothing is, others are, and where all has been that may be. */
 static void test_what_catching_costs(void **state)
 {
 	double without = 1e9, off = 1e9, others = 1e9, spent = 1e9;
@@ -2932,19 +2932,19 @@ static void test_what_catching_costs(void **state)
 		rig__init(&r, 0, 0);
 		rig__site(&r, cheap_new, MT_PROG_FW_NEW, 0);
 		self_attach(r.t, &r.plan);
-		without = ns_a_birth(&r, without);
+		without = ns_a_alloc(&r, without);
 		rig__done(&r);
 		stacks = MT_STACKS_CATCH;
 		rig__init(&r, 0, 0);
 		rig__site(&r, cheap_new, MT_PROG_FW_NEW, 0);
 		self_attach(r.t, &r.plan);
-		off = ns_a_birth(&r, off);
+		off = ns_a_alloc(&r, off);
 		assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
-		others = ns_a_birth(&r, others);
+		others = ns_a_alloc(&r, others);
 		what.sorts[0].min = 0; /* no Python runs here: taken in vain, until none is left */
 		assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
-		(void)ns_a_birth(&r, 0);
-		spent = ns_a_birth(&r, spent);
+		(void)ns_a_alloc(&r, 0);
+		spent = ns_a_alloc(&r, spent);
 		rig__done(&r);
 	}
 	print_message("a birth: %.0f ns; loaded and off: %.3f times that; while other sizes are caught: %.3f; when all were: "
@@ -3124,7 +3124,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_native_stacks),
 		cmocka_unit_test(test_native_stacks_have_a_rate),
 		cmocka_unit_test(test_python_stacks),
-		cmocka_unit_test(test_caught_births),
+		cmocka_unit_test(test_caught_allocations),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_nothing_is_left_behind), cmocka_unit_test(test_files_go_with_their_process),
 		cmocka_unit_test(test_calibration_is_plausible),

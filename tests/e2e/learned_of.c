@@ -41,7 +41,7 @@ struct run {
 	struct map by_id;     /* id, number */
 	struct seen *v;
 	size_t cnt, cap;
-	struct version *versions; /* of full: births, versions and last words, in order of coming */
+	struct version *versions; /* of full: allocations, versions and last words, in order of coming */
 	size_t versions_cnt, versions_cap;
 	uint64_t *blind; /* begin, end, begin, … of stretches in which no operator was seen */
 	size_t blind_cnt, blind_cap;
@@ -176,7 +176,7 @@ static int by_block(const void *pa, const void *pb)
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static int by_birth(const void *pa, const void *pb)
+static int by_alloc(const void *pa, const void *pb)
 {
 	const struct seen *a = &sorting->v[*(const size_t *)pa], *b = &sorting->v[*(const size_t *)pb];
 
@@ -287,7 +287,7 @@ static int by_weight(const void *pa, const void *pb)
 	return a->byte_ns < b->byte_ns ? 1 : -(a->byte_ns > b->byte_ns);
 }
 
-static size_t *run__births(const struct run *r)
+static size_t *run__allocs(const struct run *r)
 {
 	size_t *at = calloc(r->cnt + 1, sizeof(*at));
 
@@ -296,7 +296,7 @@ static size_t *run__births(const struct run *r)
 	if (!at)
 		die("out of memory");
 	sorting = r;
-	qsort(at, r->cnt, sizeof(*at), by_birth);
+	qsort(at, r->cnt, sizeof(*at), by_alloc);
 	return at;
 }
 
@@ -311,8 +311,8 @@ int main(int argc, char **argv)
 	run__all(&full, argv[1]);
 	run__all(&gaps, argv[2]);
 	run__sort_versions(&full);
-	a = run__births(&full);
-	b = run__births(&gaps);
+	a = run__allocs(&full);
+	b = run__allocs(&gaps);
 	for (size_t k = 0; k < gaps.cnt; k++) {
 		const struct seen *said = &gaps.v[b[k]];
 

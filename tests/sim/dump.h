@@ -107,7 +107,7 @@ static inline void dump_proc(FILE *out, const struct report_proc *p)
 static inline void dump_block(FILE *out, const struct report_block *b)
 {
 	fprintf(out, "%s|%s\n", b->op, b->region);
-	D(b->id), D(b->ptr), D(b->size), D(b->born_ts_ns), D(b->freed_ts_ns), D(b->pid), D(b->tid);
+	D(b->id), D(b->ptr), D(b->size), D(b->allocated_ts_ns), D(b->freed_ts_ns), D(b->pid), D(b->tid);
 	D(b->dev), D(b->cat);
 }
 

@@ -199,7 +199,7 @@ static void oracle__alloc(struct oracle *o, const struct event *ev, const struct
 	}
 	PUSH(o->blocks, o->blocks_cnt, o->blocks_cap,
 	     (struct o_block){ .id = ++o->last_id, .ptr = ev->addr, .size = ev->size,
-			       .born = o->now, .pid = ev->pid, .tid = ev->tid, .dev = ev->dev,
+			       .allocated = o->now, .pid = ev->pid, .tid = ev->tid, .dev = ev->dev,
 			       .op = truth->op, .region = truth->region, .live = 1,
 			       .life = (uint32_t)(l - o->lives) });
 	d->allocs++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * oracle: the model once more, slow and plain: every block ever born in one array, every change of a
+ * oracle: the model once more, slow and plain: every block ever allocated in one array, every change of a
  * live sum written down, every peak with a full list of what was live. Nothing is kept up to date
  * that can be counted again.
  *
@@ -18,7 +18,7 @@
 #define ORACLE_PAGE 4096u
 
 struct o_block {
-	uint64_t id, ptr, size, born, freed;
+	uint64_t id, ptr, size, allocated, freed;
 	uint32_t pid, tid, life; /* index of its process */
 	name_id op, region;
 	uint8_t dev;

@@ -170,7 +170,7 @@ static void compare_peak_blocks(const struct oracle *o, const struct report *r,
 		EQ("id", b->id, all[i]->id);
 		EQ("size", b->size, all[i]->size);
 		EQ("ptr", b->ptr, all[i]->ptr);
-		EQ("born", b->born_ts_ns, all[i]->born);
+		EQ("born", b->allocated_ts_ns, all[i]->allocated);
 		EQ("freed", b->freed_ts_ns, all[i]->live ? 0 : all[i]->freed);
 		EQ("pid", b->pid, all[i]->pid);
 		EQ("tid", b->tid, all[i]->tid);

@@ -51,9 +51,9 @@ static int hear_node(struct told *t, const struct tl_event *ev)
 		const struct tl_edge *e = &ev->edges[i];
 
 		o_must(e->id && e->id < IDS && t->state[e->id] && e->cat < CAT_MAX && e->out_cat < CAT_MAX, "no such block");
-		o_must(!(e->flags & TL_EDGE_IN) != !(e->flags & TL_EDGE_BORN), "neither there before nor born");
+		o_must(!(e->flags & TL_EDGE_IN) != !(e->flags & TL_EDGE_ALLOCATED), "neither there before nor born");
 		o_must(e->out_version == e->version + !!(e->flags & TL_EDGE_WRITTEN), "versions of a write");
-		o_must(!(e->flags & TL_EDGE_BORN) || !e->out_version, "born with a version");
+		o_must(!(e->flags & TL_EDGE_ALLOCATED) || !e->out_version, "born with a version");
 		/* what is written where it dies is told with its death, or not at all */
 		o_must(t->state[e->id] == 2 || e->out_version <= t->version[e->id], "a version that was never told");
 		for (uint32_t k = 0; k < i; k++)

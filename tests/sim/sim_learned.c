@@ -8,7 +8,7 @@
  *	sim_learned SEED [SECONDS]    from this seed on; a failure names the seed of its run
  *
  * Held to it: the model's invariants (what has a label and what has none are parts of all that lived), a block is told of once
- * and after it was born, the report is the same again; and of jobs whose steps repeat exactly each label is right.
+ * and after it was allocated, the report is the same again; and of jobs whose steps repeat exactly each label is right.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ struct made {
 struct job {
 	struct event *evs;
 	size_t cnt;
-	uint64_t ts, next_ptr, births;
+	uint64_t ts, next_ptr, allocs;
 	struct made steps[2][LENGTH];
 	uint32_t lengths[2];
 	uint64_t live[LENGTH]; /* what lives on until the next step */
@@ -54,13 +54,13 @@ struct job {
 	uint8_t state;
 	bool repeats; /* exactly; and levels change as a session's do */
 	name_id names[OPS];
-	uint32_t op_of[IDS]; /* by birth, from 1: + 1 */
+	uint32_t op_of[IDS]; /* by allocation, from 1: + 1 */
 };
 
 struct told {
 	const struct job *job;
-	uint8_t state[IDS]; /* 1 born, 2 learned */
-	uint64_t born;
+	uint8_t state[IDS]; /* 1 allocated, 2 learned */
+	uint64_t allocated;
 };
 
 static void put(struct job *j, struct event ev)
@@ -97,15 +97,15 @@ static void change_step(struct made *s, uint32_t *cnt)
 }
 
 /* What the allocation is, in the job; and whether its operator is told. */
-static void put_birth(struct job *j, const struct made *m, uint64_t ptr)
+static void put_alloc(struct job *j, const struct made *m, uint64_t ptr)
 {
 	bool is_seen = j->state >= EV_LEVEL_ARMED;
 	uint32_t tid = 10 + m->thread;
 
 	if (is_seen)
 		put(j, (struct event){ .kind = MT_EV_OP, .name = j->names[m->op], .tid = tid, .seq = ++j->seq });
-	if (++j->births < IDS)
-		j->op_of[j->births] = m->op + 1;
+	if (++j->allocs < IDS)
+		j->op_of[j->allocs] = m->op + 1;
 	put(j, (struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = m->size, .dev = MT_DEV_CPU, .tid = tid,
 			       .depth = is_seen, .seq = is_seen ? j->seq : 0 });
 }
@@ -125,7 +125,7 @@ static void put_step(struct job *j)
 	for (uint32_t i = 0; i < cnt; i++) {
 		uint64_t ptr = j->next_ptr += 0x1000;
 
-		put_birth(j, &s[i], ptr);
+		put_alloc(j, &s[i], ptr);
 		if (s[i].dies)
 			dead[dies++] = ptr;
 		else
@@ -175,7 +175,7 @@ static int hear(void *ctx, const struct tl_event *ev)
 	o_must(t->state[ev->id] == 1 && ev->learned, "learned of no block, or twice");
 	t->state[ev->id] = 2;
 	learned_told++;
-	if (t->job->repeats) { /* all that is born is told: ids are births */
+	if (t->job->repeats) { /* all that is allocated is told: ids are allocations */
 		o_must(ev->learned->op.v == t->job->names[t->job->op_of[ev->id] - 1].v, "of another operator");
 		right_told++;
 	}

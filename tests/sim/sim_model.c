@@ -24,7 +24,7 @@
 #define RUN_EVENTS 4000
 
 struct sink {
-	struct tl_event born; /* the last TL_CREATE or TL_OOM; kind 0: none */
+	struct tl_event allocated; /* the last TL_CREATE or TL_OOM; kind 0: none */
 	uint64_t created, destroyed, preexisting;
 	uint64_t last_ts;
 };
@@ -36,7 +36,7 @@ static int sink__event(void *ctx, const struct tl_event *ev)
 	o_must(ev->ts_ns >= s->last_ts, "the timeline goes back in time");
 	s->last_ts = ev->ts_ns;
 	if (ev->kind == TL_CREATE || ev->kind == TL_OOM)
-		s->born = *ev;
+		s->allocated = *ev;
 	s->created += ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
 	s->destroyed += ev->kind == TL_DESTROY;
 	s->preexisting += ev->kind == TL_PREEXISTING;
@@ -55,7 +55,7 @@ struct run {
 
 static void run__check_truth(const struct run *r, const struct w_truth *truth)
 {
-	const struct tl_event *b = &r->sink.born;
+	const struct tl_event *b = &r->sink.allocated;
 
 	if (truth->unchecked)
 		return;
@@ -71,12 +71,12 @@ static void run__event(struct run *r, const struct event *ev, const struct w_tru
 	struct o_truth told = { .lost = truth->lost };
 
 	r->events[r->cnt++] = *ev;
-	r->sink.born.kind = 0;
+	r->sink.allocated.kind = 0;
 	o_must(model__handle(r->model, ev) == 0, "model__handle failed");
-	if (r->sink.born.kind) {
+	if (r->sink.allocated.kind) {
 		run__check_truth(r, truth);
-		told.op = r->sink.born.op;
-		told.region = r->sink.born.region;
+		told.op = r->sink.allocated.op;
+		told.region = r->sink.allocated.region;
 	}
 	oracle__handle(&r->oracle, ev, &told);
 }

@@ -49,7 +49,7 @@ struct soak {
 		uint64_t id;
 		uint8_t kind;
 	} waits[IDS];
-	uint8_t making; /* enum kind of the block whose birth is being told */
+	uint8_t making; /* enum kind of the block whose allocation is being told */
 	uint64_t nodes, finals, wrong;
 };
 
@@ -105,7 +105,7 @@ static void arg(struct soak *s, uint8_t depth, uint32_t index, uint64_t addr, ui
 			       .aux = index | (flags | MT_FLOW_F_REQUIRED) << 8 });
 }
 
-static uint64_t born(struct soak *s, enum kind kind, uint32_t i, uint8_t depth)
+static uint64_t allocated(struct soak *s, enum kind kind, uint32_t i, uint8_t depth)
 {
 	uint64_t addr = s->freed_cnt ? s->freed[--s->freed_cnt] : 0;
 
@@ -136,7 +136,7 @@ static void forward(struct soak *s, uint32_t i, uint64_t batch)
 	frame(s, MT_EV_OP, "aten::addmm", 1);
 	arg(s, 1, 1, in, 0);
 	arg(s, 1, 2, weight, 0);
-	born(s, OUT, i, 2);
+	allocated(s, OUT, i, 2);
 	frame(s, MT_EV_OP, "aten::relu_", 0);
 	arg(s, 0, 0, s->addr[OUT][i], MT_FLOW_F_WRITTEN);
 }
@@ -151,11 +151,11 @@ static void backward(struct soak *s, uint32_t i)
 	frame(s, MT_EV_OP, "aten::mm", 2);
 	arg(s, 2, 0, incoming, 0);
 	arg(s, 2, 1, s->addr[WEIGHT][i], 0);
-	born(s, DETAIL, i, 3);
+	allocated(s, DETAIL, i, 3);
 	frame(s, MT_EV_OP, "aten::mm", 2);
 	arg(s, 2, 0, incoming, 0);
 	arg(s, 2, 1, s->addr[OUT][i], 0);
-	born(s, GRAD, i, 3);
+	allocated(s, GRAD, i, 3);
 	frame(s, MT_EV_NODE, "ReluBackward0", 0);
 	frame(s, MT_EV_APPLY, "ReluBackward0", 1);
 	arg(s, 1, 0, s->addr[DETAIL][i], 0);
@@ -177,7 +177,7 @@ static void adam(struct soak *s, uint32_t i)
 		if (!s->addr[state[k]][i]) {
 			frame(s, MT_EV_OP, "aten::zeros_like", 0);
 			arg(s, 0, 0, s->addr[WEIGHT][i], 0);
-			born(s, state[k], i, 1);
+			allocated(s, state[k], i, 1);
 		}
 		frame(s, MT_EV_OP, k ? "aten::addcmul_" : "aten::lerp_", 0);
 		arg(s, 0, 0, s->addr[state[k]][i], MT_FLOW_F_WRITTEN);
@@ -186,7 +186,7 @@ static void adam(struct soak *s, uint32_t i)
 	frame(s, MT_EV_OP, "aten::addcdiv_", 0);
 	arg(s, 0, 0, s->addr[WEIGHT][i], MT_FLOW_F_WRITTEN);
 	arg(s, 0, 1, s->addr[MEAN][i], 0);
-	born(s, SCRATCH, 0, 1);
+	allocated(s, SCRATCH, 0, 1);
 	frame(s, MT_EV_OP, "aten::sqrt_", 1);
 	arg(s, 1, 0, s->addr[SCRATCH][0], MT_FLOW_F_WRITTEN);
 	dies(s, SCRATCH, 0, 1);
@@ -200,7 +200,7 @@ static void other_thread(struct soak *s, uint64_t step)
 
 	memcpy(seqs, s->seqs, sizeof(seqs));
 	s->tid = PID + 1 + (uint32_t)(step / 64 % 4);
-	born(s, SCRATCH, 1, 0);
+	allocated(s, SCRATCH, 1, 0);
 	dies(s, SCRATCH, 1, 0);
 	s->making = BATCH;
 	frame(s, MT_EV_OP, "aten::size", 0);
@@ -217,7 +217,7 @@ static void step(struct soak *s, uint64_t n)
 	frame(s, MT_EV_OP, "aten::randn", 0);
 	s->making = BATCH;
 	if (!shared)
-		batch = born(s, BATCH, 0, 1);
+		batch = allocated(s, BATCH, 0, 1);
 	frame(s, MT_EV_OP, "aten::div_", 0);
 	arg(s, 0, 0, batch, MT_FLOW_F_WRITTEN);
 	for (uint32_t i = 0; i < LAYERS; i++)
@@ -227,7 +227,7 @@ static void step(struct soak *s, uint64_t n)
 	if (trains) {
 		frame(s, MT_EV_OP, "aten::ones_like", 0);
 		arg(s, 0, 0, s->addr[OUT][LAYERS - 1], 0);
-		born(s, SEED, 0, 1);
+		allocated(s, SEED, 0, 1);
 		for (uint32_t i = LAYERS; i--;)
 			backward(s, i);
 		dies(s, DETAIL, 0, 0);

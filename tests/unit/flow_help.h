@@ -138,16 +138,16 @@ static void op_(unsigned depth, uint8_t kind, const char *name, const struct t *
 	    sizeof((struct t[]){ { 0 }, __VA_ARGS__ }) / sizeof(struct t) - 1))
 
 /* Inside the frame at depth - 1; depth 0: outside of all. */
-static void born_of(uint64_t ptr, unsigned depth, uint64_t size)
+static void allocated_of(uint64_t ptr, unsigned depth, uint64_t size)
 {
 	ts += stride;
 	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = MT_DEV_CPU,
 			     .depth = (uint8_t)depth, .seq = depth ? seqs[depth - 1] : 0 });
 }
 
-static void born(uint64_t ptr, unsigned depth)
+static void allocated(uint64_t ptr, unsigned depth)
 {
-	born_of(ptr, depth, SIZE);
+	allocated_of(ptr, depth, SIZE);
 }
 
 static void freed(uint64_t ptr, unsigned depth)
@@ -183,12 +183,12 @@ __attribute__((unused)) static void region_at(uint8_t kind, const char *name, ui
 #define step_end() region(MT_EV_REGION_END, "")
 
 /* An operator that makes one tensor. */
-#define make(ptr, name, ...) (op(0, name, __VA_ARGS__), born(ptr, 1))
+#define make(ptr, name, ...) (op(0, name, __VA_ARGS__), allocated(ptr, 1))
 
 /* Any event of the thread outside all frames: what was open is over. */
 static void tick(void)
 {
-	born(0xf000, 0);
+	allocated(0xf000, 0);
 	freed(0xf000, 0);
 }
 

@@ -49,7 +49,7 @@ static void final(uint64_t id, uint32_t version, enum category cat)
 								   .cat = (uint8_t)cat }), 0);
 }
 
-static void met(uint64_t id, uint8_t dev, uint64_t size)
+static void late(uint64_t id, uint8_t dev, uint64_t size)
 {
 	assert_int_equal(labels__event(labels, &(struct tl_event){ .kind = TL_PREEXISTING, .id = id, .dev = dev,
 								   .size = size, .ptr = 0x1000 * id }), 0);
@@ -102,7 +102,7 @@ static const struct tl_edge written[] = {
 	{ .id = 1, .version = 0, .out_version = 1, .flags = TL_EDGE_IN | TL_EDGE_WRITTEN, .dev = CPU },
 	{ .id = 3, .version = 0, .out_version = 1, .flags = TL_EDGE_IN | TL_EDGE_WRITTEN, .dev = CUDA },
 	{ .id = 10, .flags = TL_EDGE_IN, .dev = CPU },
-	{ .id = 9, .flags = TL_EDGE_BORN | TL_EDGE_WRITTEN, .dev = CPU },
+	{ .id = 9, .flags = TL_EDGE_ALLOCATED | TL_EDGE_WRITTEN, .dev = CPU },
 	{ .id = 777, .flags = TL_EDGE_IN | TL_EDGE_WRITTEN, .dev = CPU }, /* nobody told of it */
 };
 
@@ -110,9 +110,9 @@ static size_t a_job(struct tl_event *evs)
 {
 	size_t n = 0;
 
-	met(10, CPU, 100);
-	met(11, CPU, TL_SIZE_UNKNOWN);
-	met(12, CUDA, 999);
+	late(10, CPU, 100);
+	late(11, CPU, TL_SIZE_UNKNOWN);
+	late(12, CUDA, 999);
 	final(10, 0, CAT_PARAMETER);
 	final(1, 0, CAT_AUTOGRAD_DETAIL);
 	final(1, 1, CAT_GRADIENT);
@@ -209,7 +209,7 @@ static int sum_up(void *ctx, const struct torch_record *r)
 
 #define BLOCKS 20000u
 
-/* Births and deaths in order, nodes told late: however many wait, sums hold; with all of them, the order too. */
+/* Allocations and deaths in order, nodes told late: however many wait, sums hold; with all of them, the order too. */
 static void random_job(uint32_t pending_max)
 {
 	struct sums s = { .last_ns = -1, .all_wait = !pending_max };
@@ -365,18 +365,18 @@ static char *flow_text(uint64_t steps, int json, const struct tl_event *evs, siz
 static const struct tl_edge mul[] = {
 	{ .id = 70, .cat = CAT_INPUT, .flags = TL_EDGE_IN, .dev = CPU },
 	{ .id = 50, .cat = CAT_PARAMETER, .version = 3, .flags = TL_EDGE_IN, .dev = CPU },
-	{ .id = 90, .out_cat = CAT_ACTIVATION, .flags = TL_EDGE_BORN, .dev = CPU },
-	{ .id = 91, .out_cat = CAT_TEMPORARY, .flags = TL_EDGE_BORN | TL_EDGE_DIED, .dev = CPU },
+	{ .id = 90, .out_cat = CAT_ACTIVATION, .flags = TL_EDGE_ALLOCATED, .dev = CPU },
+	{ .id = 91, .out_cat = CAT_TEMPORARY, .flags = TL_EDGE_ALLOCATED | TL_EDGE_FREED, .dev = CPU },
 };
 static const struct tl_edge add_[] = {
 	{ .id = 50, .cat = CAT_PARAMETER, .version = 3, .out_version = 4, .out_cat = CAT_PARAMETER,
 	  .flags = TL_EDGE_IN | TL_EDGE_WRITTEN, .dev = CPU },
 };
 static const struct tl_edge gone[] = {
-	{ .id = 90, .cat = CAT_ACTIVATION, .flags = TL_EDGE_IN | TL_EDGE_DIED, .dev = CPU },
+	{ .id = 90, .cat = CAT_ACTIVATION, .flags = TL_EDGE_IN | TL_EDGE_FREED, .dev = CPU },
 };
 static const struct tl_edge only_temporary[] = {
-	{ .id = 95, .out_cat = CAT_TEMPORARY, .flags = TL_EDGE_BORN | TL_EDGE_DIED, .dev = CPU },
+	{ .id = 95, .out_cat = CAT_TEMPORARY, .flags = TL_EDGE_ALLOCATED | TL_EDGE_FREED, .dev = CPU },
 };
 
 static void test_flow_lines(void **state)
@@ -538,8 +538,8 @@ static struct tl_event mark_at(uint64_t t, enum tl_mark kind, uint64_t number)
 }
 
 /*
- * One step: linear with t and addmm in it, a backward node with mm, the optimizer; 100 bytes were there before, and are met.
- * As the model tells it: that it is a forward is known from the first birth in it.
+ * One step: linear with t and addmm in it, a backward node with mm, the optimizer; 100 bytes were there before, and are seen
+ * late. As the model tells it: that it is a forward is known from the first allocation in it.
  */
 static size_t a_step(struct tl_event *evs)
 {

@@ -238,18 +238,18 @@ static void test_heaviest(void **state)
 	seed = 11;
 	assert_int_equal(heaviest__want(h, 5), 0);
 	for (uint64_t id = 1; id <= 1000; id++) {
-		uint64_t born = rnd(1000);
-		uint32_t n = heaviest__born(h, &(struct block_life){ .id = id, .size = id, .born_ns = born });
+		uint64_t allocated = rnd(1000);
+		uint32_t n = heaviest__allocated(h, &(struct block_life){ .id = id, .size = id, .allocated_ns = allocated });
 
 		assert_true(n && n <= 2);
 		if (id < 1000)
-			heaviest__freed(h, n, born + 10);
+			heaviest__freed(h, n, allocated + 10);
 	}
 	list = heaviest__end(h, 100000, &cnt);
 	assert_int_equal(cnt, 10);
 	for (size_t i = 0; i < cnt; i++) {
 		assert_true(list[i].id == 5 || list[i].id >= 992);
-		assert_true(!i || list[i - 1].born_ns <= list[i].born_ns);
+		assert_true(!i || list[i - 1].allocated_ns <= list[i].allocated_ns);
 		assert_int_equal(!list[i].freed_ns, list[i].id == 1000);
 	}
 	assert_int_equal(heaviest__sums(h, &all, &kept), 1000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Formats for viewers, fed with what no real job does: every kind of decision, hostile names, sizes up to 2^57,
- * deaths without births, stacks that do not close. What leaves must still be well-formed, told by jansson, by a
+ * deaths without allocations, stacks that do not close. What leaves must still be well-formed, told by jansson, by a
  * walk over protobuf's wire format and by sqlite; a disk that is full must be an error. That numbers are right on
  * real recordings is tests/e2e/test_viewers.py's.
  */
@@ -383,15 +383,15 @@ static void test_live(void **state)
 		struct tl_event ev = { .ts_ns = (uint64_t)i, .id = 1 + rnd(3000), .size = rnd(1000), .pid = 1,
 				       .dev = MT_DEV_CPU, .cat = (uint8_t)rnd(CAT_MAX), .kind = (uint8_t)(1 + rnd(4)),
 				       .version = (uint32_t)i };
-		int there = model[ev.id].cat, born = ev.kind == TL_CREATE || ev.kind == TL_PREEXISTING;
+		int there = model[ev.id].cat, allocated = ev.kind == TL_CREATE || ev.kind == TL_PREEXISTING;
 		int r = live__event(l, &ev, &ch);
 
-		assert_int_equal(r, born ? !there : !!there);
+		assert_int_equal(r, allocated ? !there : !!there);
 		if (!r)
 			continue;
 		if (there)
 			cats[there - 1] -= model[ev.id].size;
-		if (born)
+		if (allocated)
 			model[ev.id].size = ev.size;
 		model[ev.id].cat = ev.kind == TL_DESTROY ? 0 : ev.cat + 1;
 		if (model[ev.id].cat)

@@ -12,7 +12,7 @@ static void forward(unsigned weight)
 	op(0, "aten::linear", T(X, R), T(WT, R | weight), T(B, weight));
 	op(1, "aten::t", T(WT, R));
 	op(1, "aten::addmm", T(B, R), T(X, R), T(WT, R));
-	born(OUT, 2);
+	allocated(OUT, 2);
 	make(LOSS, "aten::sum", T(OUT, R));
 }
 
@@ -24,9 +24,9 @@ static void backward(void)
 	op(2, "aten::expand", T(SEED, R));
 	apply(0, "AddmmBackward0", T(SEED));
 	op(2, "aten::mm", T(SEED, R), T(X, R));
-	born(GW, 3);
+	allocated(GW, 3);
 	op(2, "aten::sum.dim_IntList", T(SEED, R));
-	born(GB, 3);
+	allocated(GB, 3);
 	accumulate(B, 0, GB);
 	accumulate(WT, 0, GW);
 }
@@ -59,7 +59,7 @@ static void check_step(void)
 	assert_string_equal(cat(GB), "GRADIENT");
 }
 
-/* Attached in mid-run: parameters are met as arguments. */
+/* Attached in mid-run: parameters are seen late as arguments. */
 static void a_step_of_sgd(void **state)
 {
 	(void)state;
@@ -86,7 +86,7 @@ static void parameters_found_late(void **state)
 	check_step();
 }
 
-/* Born in sight of the trace: a parameter once an optimizer writes it. */
+/* Allocated in sight of the trace: a parameter once an optimizer writes it. */
 static void parameters_from_the_start(void **state)
 {
 	(void)state;
@@ -111,10 +111,11 @@ static void labels_are_back_dated(void **state)
 	tick();
 	for (int c = 1; c < CAT_MAX; c++)
 		known += byte_ns((enum category)c);
-	t0 = block(WT)->born_ts_ns;
+	t0 = block(WT)->allocated_ts_ns;
 	assert_int_equal(byte_ns(CAT_PARAMETER), 2 * SIZE * (m->now_ns - t0));
-	assert_int_equal(byte_ns(CAT_GRADIENT), SIZE * (2 * m->now_ns - block(GW)->born_ts_ns - block(GB)->born_ts_ns));
-	assert_int_equal(byte_ns(CAT_INPUT), SIZE * (m->now_ns - block(X)->born_ts_ns));
+	assert_int_equal(byte_ns(CAT_GRADIENT),
+			 SIZE * (2 * m->now_ns - block(GW)->allocated_ts_ns - block(GB)->allocated_ts_ns));
+	assert_int_equal(byte_ns(CAT_INPUT), SIZE * (m->now_ns - block(X)->allocated_ts_ns));
 	/* what tick() made is an operator-less block: unknown */
 	assert_int_equal(byte_ns(CAT_UNKNOWN), SIZE * stride);
 	assert_int_equal(m->devs[0]->cats[CAT_PARAMETER].live, 2 * SIZE);
@@ -141,9 +142,9 @@ static void begins_before_the_first_tensor(void **state)
 	(void)state;
 	send((struct event){ .kind = EV_COVER, .name = names__add(names, "flow"), .addr = 3, .size = 3 });
 	assert_null(m->graph);
-	born(Y, 0);
+	allocated(Y, 0);
 	frame(MT_EV_OP, "aten::ones", 0);
-	born(X, 1);
+	allocated(X, 1);
 	op(1, "aten::fill_", T(X, W | R), T(Y, R));
 	assert_int_equal(version(X), 0);
 	assert_true(block(Y)->tracked && block(X)->tracked);
@@ -154,9 +155,9 @@ static void no_graph_without_flow(void **state)
 	(void)state;
 	send((struct event){ .kind = EV_COVER, .name = names__add(names, "ops"), .addr = 3, .size = 3 });
 	send((struct event){ .kind = EV_COVER, .name = names__add(names, "flow"), .addr = 3, .size = 0 });
-	born(Y, 0);
+	allocated(Y, 0);
 	frame(MT_EV_OP, "aten::ones", 0);
-	born(X, 1);
+	allocated(X, 1);
 	send((struct event){ .kind = EV_END });
 	assert_null(m->graph);
 }
@@ -210,7 +211,7 @@ static void adagrad(void)
 	step_begin();
 	op(0, "aten::addcmul_", T(M1, W | R), T(GW, R), T(GW, R));
 	make(TMP, "aten::sqrt", T(M1, R));
-	born_of(Z, 0, 8);
+	allocated_of(Z, 0, 8);
 	op(0, "aten::add_", T(TMP, W | R));
 	arg_of(0, Z, 1, R, 8);
 	op(0, "aten::addcdiv_", T(WT, W | R), T(GW, R), T(TMP, R));
@@ -253,7 +254,7 @@ static void hook_steps(uint64_t variable, uint64_t grad, uint64_t state, unsigne
 			break;
 		op(depth, "aten::lerp_", T(state, W | R), T(grad, R));
 		op(depth, "aten::sqrt", T(state, R));
-		born(TMP, depth + 1);
+		allocated(TMP, depth + 1);
 		op(depth, "aten::addcdiv_", T(variable, W | R), T(state, R), T(TMP, R));
 		freed(TMP, depth);
 	}
@@ -265,9 +266,9 @@ static void an_optimizer_in_backward(void **state)
 	for (unsigned depth = 1; depth <= 2; depth++) {
 		for (int i = 0; i < 2; i++) {
 			forward(WEIGHT);
-			born(GB, 0);
+			allocated(GB, 0);
 			hook_steps(B, GB, M2, depth);
-			born(GW, 0);
+			allocated(GW, 0);
 			hook_steps(WT, GW, M1, depth);
 			forget();
 		}
@@ -289,9 +290,9 @@ static void state_of_one_step(void **state)
 	forward(WEIGHT);
 	backward();
 	for (int i = 0; i < 3; i++) {
-		born(M1, 0);
+		allocated(M1, 0);
 		op(0, "aten::copy_", T(M1, W | R), T(WT, R));
-		born_of(Z, 0, 8);
+		allocated_of(Z, 0, 8);
 		step_begin();
 		op(0, "aten::add_", T(M1, W | R));
 		arg_of(0, Z, 1, R, 8);
@@ -335,7 +336,7 @@ static void a_slow_backward_is_one_step(void **state)
 	freed(OUT, 0);
 	freed(LOSS, 0);
 	for (uint64_t i = 1; i < 6; i++) {
-		born(GW + i * 0x100000, 0);
+		allocated(GW + i * 0x100000, 0);
 		accumulate(WT + i * 0x100000, 0, GW + i * 0x100000);
 	}
 	assert_int_equal(m->graph->procs[0]->steps, 0);
@@ -396,7 +397,7 @@ static void gradients_are_accumulated(void **state)
 	(void)state;
 	apply(0, "MulBackward0", T(Y));
 	op(2, "aten::mul", T(Y, R), T(X, R));
-	born(TMP, 3);
+	allocated(TMP, 3);
 	assert_string_equal(category_name(block(TMP)->cat), "AUTOGRAD_DETAIL");
 	accumulate(WT, GW, TMP); /* GW is older than the trace */
 	freed(TMP, 2);
@@ -425,7 +426,7 @@ static void a_cloned_gradient(void **state)
 	arg_of(1, WT, 0, 0, SIZE);
 	arg_of(1, TMP, 2, 0, SIZE);
 	op(2, "aten::new_empty_strided", T(TMP, R));
-	born(GW, 3);
+	allocated(GW, 3);
 	op(2, "aten::copy_", T(GW, W | R), T(TMP, R));
 	assert_string_equal(cat(GW), "GRADIENT");
 	assert_string_not_equal(cat(TMP), "GRADIENT");
@@ -436,9 +437,9 @@ static void what_lives_in_one_node_is_temporary(void **state)
 	(void)state;
 	op(0, "aten::softmax", T(X, R));
 	op(1, "aten::exp", T(X, R));
-	born(TMP, 2);
+	allocated(TMP, 2);
 	op(1, "aten::div", T(TMP, R));
-	born(Y, 2);
+	allocated(Y, 2);
 	freed(TMP, 1);
 	assert_string_equal(last_cat(TMP), "TEMPORARY");
 	tick();
@@ -450,8 +451,8 @@ static void blocks_no_op_touched_stay_unknown(void **state)
 {
 	(void)state;
 	op(0, "aten::conv2d", T(X, R), T(WT, R | WEIGHT));
-	born(TMP, 1);
-	born(Y, 1);
+	allocated(TMP, 1);
+	allocated(Y, 1);
 	make(Z, "aten::relu", T(Y, R));
 	freed(TMP, 0);
 	assert_string_equal(last_cat(TMP), "unknown");
@@ -484,7 +485,7 @@ static void pass_through_nodes_make_versions(void **state)
 	(void)state;
 	apply(0, "MulBackward0", T(Y));
 	op(2, "aten::mul", T(Y, R));
-	born(TMP, 3);
+	allocated(TMP, 3);
 	apply(0, "AddBackward0", T(TMP));
 	assert_int_equal(version(TMP), 1);
 	assert_int_equal(version(Y), 0);
@@ -499,7 +500,7 @@ static void view_nodes_make_none(void **state)
 	(void)state;
 	apply(0, "MulBackward0", T(Y));
 	op(2, "aten::mul", T(Y, R));
-	born(TMP, 3);
+	allocated(TMP, 3);
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		apply(0, nodes[i], T(TMP));
 	apply(0, "MulBackward0", T(Y));
@@ -520,7 +521,7 @@ static void inputs_have_sources(void **state)
 	make(Z, "aten::add", T(Y, R));
 	freed(X, 0);
 	op(0, "aten::linear", T(Z, R), T(WT, R | WEIGHT));
-	born(OUT, 1);
+	allocated(OUT, 1);
 	assert_string_equal(cat(Z), "INPUT");
 	assert_string_equal(cat(Y), "INPUT");
 	assert_string_equal(last_cat(X), "INPUT"); /* guessed; it stays so */
@@ -549,14 +550,14 @@ static void sparse_tensors_make_an_op_transparent(void **state)
 	(void)state;
 	op(0, "aten::add_", T(0, W | R | MT_FLOW_F_NO_STORAGE), T(WT, R));
 	op(1, "aten::mul", T(X, R), T(WT, R | WEIGHT));
-	born(Y, 2);
+	allocated(Y, 2);
 	op(1, "aten::exp", T(Y, R));
 	freed(Y, 2);
-	/* mul and exp are nodes of their own: not born and freed in one */
+	/* mul and exp are nodes of their own: not allocated and freed in one */
 	assert_string_equal(last_cat(Y), "ACTIVATION");
 	op(0, "aten::clamp", T(X, R), T(0, MT_FLOW_F_NO_STORAGE)); /* optional: as ever */
 	op(1, "aten::min", T(X, R));
-	born(Z, 2);
+	allocated(Z, 2);
 	op(1, "aten::max", T(Z, R));
 	freed(Z, 1);
 	assert_string_equal(last_cat(Z), "TEMPORARY");
@@ -565,10 +566,10 @@ static void sparse_tensors_make_an_op_transparent(void **state)
 static void wrapped_scalars(void **state)
 {
 	(void)state;
-	born_of(Z, 0, 8);
+	allocated_of(Z, 0, 8);
 	op(0, "aten::mul", T(WT, R | WEIGHT));
 	arg_of(0, Z, 1, R, 8);
-	born(Y, 1);
+	allocated(Y, 1);
 	assert_string_equal(cat(Z), "INPUT");
 	assert_string_equal(cat(Y), "ACTIVATION");
 	assert_int_equal(block(Z)->size, 8);
@@ -577,14 +578,14 @@ static void wrapped_scalars(void **state)
 /* M2 = 0.99 M2 + 0.01 WT, as averages of weights are kept. */
 static void average(void)
 {
-	born_of(Z, 0, 8);
+	allocated_of(Z, 0, 8);
 	op(0, "aten::mul", T(M2, R));
 	arg_of(0, Z, 1, R, 8);
-	born(TMP, 1);
-	born_of(Z + SIZE, 0, 8);
+	allocated(TMP, 1);
+	allocated_of(Z + SIZE, 0, 8);
 	op(0, "aten::mul", T(WT, R));
 	arg_of(0, Z + SIZE, 1, R, 8);
-	born(M1, 1);
+	allocated(M1, 1);
 	make(Y, "aten::add", T(TMP, R), T(M1, R));
 	op(0, "aten::copy_", T(M2, W | R), T(Y, R));
 	freed(Z, 0);
@@ -598,7 +599,7 @@ static void average(void)
  * Attached amid an optimizer's step: the weight, which it is seen to write, looks like state until the next backward pass. What
  * the average was before it was written depends on nothing, also when the step is told again, and so it is no parameter.
  */
-static void an_average_met_amid_a_step(void **state)
+static void an_average_late_amid_a_step(void **state)
 {
 	(void)state;
 	step_begin();
@@ -649,7 +650,7 @@ static void python_functions_are_backward_nodes(void **state)
 	for (int i = 0; i < 3; i++) {
 		frame_of(MT_EV_NODE, nodes[i], 0, i ? MT_NODE_PYTHON : 0);
 		op(1, "aten::mul", T(Y, R));
-		born(TMP, 2);
+		allocated(TMP, 2);
 		op(1, "aten::exp", T(TMP, R));
 		assert_string_equal(cat(TMP), "AUTOGRAD_DETAIL");
 		freed(TMP, 1);
@@ -668,7 +669,7 @@ static void what_backward_writes_and_an_optimizer_reads(void **state)
 	assert_string_equal(cat(M1), "GRADIENT");
 }
 
-static void met_blocks_are_live(void **state)
+static void late_blocks_are_live(void **state)
 {
 	struct report *r = NULL;
 
@@ -676,7 +677,7 @@ static void met_blocks_are_live(void **state)
 	op(0, "aten::relu", T(X, R));
 	assert_int_equal(tl[0].kind, TL_PREEXISTING);
 	assert_int_equal(tl[0].size, SIZE);
-	born(Y, 1);
+	allocated(Y, 1);
 	op(0, "aten::relu", T(Y + 8, R)); /* inside another block */
 	freed(X, 0);
 	assert_int_equal(model__report(m, 10, &r), 0);
@@ -689,8 +690,8 @@ static void met_blocks_are_live(void **state)
 	report__free(r);
 }
 
-/* Batches in shared memory: no birth, no free; another size at the address is another one. */
-static void a_met_block_is_replaced(void **state)
+/* Batches in shared memory: no allocation, no free; another size at the address is another one. */
+static void a_late_block_is_replaced(void **state)
 {
 	uint64_t first;
 
@@ -704,25 +705,25 @@ static void a_met_block_is_replaced(void **state)
 	assert_int_equal(m->devs[0]->live, 2 * SIZE);
 }
 
-/* NumPy's memory: no birth, no free. Where an allocator gives a block out nothing else lives, and nothing was lost. */
-static void met_blocks_end_under_a_birth(void **state)
+/* NumPy's memory: no allocation, no free. Where an allocator gives a block out nothing else lives, and nothing was lost. */
+static void late_blocks_end_under_a_alloc(void **state)
 {
 	(void)state;
 	for (uint64_t x = 0x20000; x < 0x20000 + 5 * SIZE; x += SIZE)
 		op(0, "aten::relu", T(x, R));
-	born_of(0x20000 + SIZE + 8, 1, 2 * SIZE); /* the end of one, another, the beginning of a third */
+	allocated_of(0x20000 + SIZE + 8, 1, 2 * SIZE); /* the end of one, another, the beginning of a third */
 	assert_non_null(block(0x20000));
 	assert_null(block(0x20000 + SIZE));
 	assert_null(block(0x20000 + 2 * SIZE));
 	assert_null(block(0x20000 + 3 * SIZE));
 	assert_non_null(block(0x20000 + 4 * SIZE));
 	assert_int_equal(m->devs[0]->live, 4 * SIZE);
-	born(0x20000, 1);
+	allocated(0x20000, 1);
 	assert_int_equal(m->devs[0]->live, 4 * SIZE);
 	freed(0x20000 + SIZE + 8, 1);
 	op(0, "aten::relu", T(0x20000 + SIZE + 16, R)); /* in none of them any more */
 	assert_non_null(block(0x20000 + SIZE + 16));
-	born_of(UINT64_MAX - 8, 1, 64);
+	allocated_of(UINT64_MAX - 8, 1, 64);
 	assert_int_equal(m->lost[MT_LOSS_REUSE], 0);
 }
 
@@ -812,12 +813,12 @@ static void threads_overlap(void **state)
 	a0 = seq;
 	tid = PID + 1;
 	op(0, "aten::add", T(X, R), T(Z, R)); /* thread B marks the same blocks */
-	born(OUT, 1);
+	allocated(OUT, 1);
 	tick(); /* B's is over */
 	tid = PID;
 	seqs[0] = a0;
 	op(1, "aten::mul", T(X, R), T(Y, R)); /* inside A's, which knows them */
-	born(M1, 2);
+	allocated(M1, 2);
 	model__check(m);
 	assert_int_equal(model__report(m, 10, &r), 0);
 	assert_int_equal(r->flow.nodes, 1);
@@ -857,7 +858,7 @@ static void a_thread_reads_what_another_one_writes(void **state)
 
 	(void)state;
 	op(0, "aten::mul", T(X, R));
-	born(Y, 1);
+	allocated(Y, 1);
 	tid = PID + 1;
 	op(0, "aten::add_", T(X, W | R));
 	tick();
@@ -878,7 +879,7 @@ static void a_step_ends_in_anothers_node(void **state)
 	tid = PID + 1;
 	apply(0, "MulBackward0", T(OUT));
 	op(2, "aten::mul", T(OUT, R));
-	born(M1, 3);
+	allocated(M1, 3);
 	op(2, "aten::add_", T(M1, W | R));
 	tid = PID;
 	step_begin();
@@ -897,13 +898,13 @@ static void an_old_node_is_closed_late(void **state)
 	(void)state;
 	tid = PID + 1;
 	op(0, "aten::relu", T(Y, R));
-	born(Z, 1);
+	allocated(Z, 1);
 	tid = PID;
 	for (int i = 0; i < 3; i++) {
 		if (i == 1) {
 			apply(0, "MulBackward0", T(OUT));
 			op(2, "aten::mul", T(OUT, R));
-			born(TMP, 3);
+			allocated(TMP, 3);
 			op(2, "aten::add_", T(TMP, W | R));
 		}
 		forward(WEIGHT);
@@ -936,7 +937,7 @@ static void replicas_in_two_threads(void **state)
 		for (unsigned k = 0; k < 2; k++) {
 			tid = PID + k;
 			op(0, "aten::randn");
-			born(X + k * FAR, 1);
+			allocated(X + k * FAR, 1);
 			op(0, "aten::linear", T(X + k * FAR, R), T(WT, R | WEIGHT));
 			frames[k][0] = seqs[0];
 		}
@@ -944,7 +945,7 @@ static void replicas_in_two_threads(void **state)
 			tid = PID + k;
 			seqs[0] = frames[k][0];
 			op(1, "aten::addmm", T(X + k * FAR, R), T(WT, R));
-			born(OUT + k * FAR, 2);
+			allocated(OUT + k * FAR, 2);
 		}
 		for (unsigned k = 0; k < 2; k++) {
 			tid = PID + k;
@@ -957,7 +958,7 @@ static void replicas_in_two_threads(void **state)
 			seqs[0] = frames[k][0];
 			seqs[1] = frames[k][1];
 			op(2, "aten::mm", T(OUT + k * FAR, R), T(X + k * FAR, R));
-			born(GW + k * FAR, 3);
+			allocated(GW + k * FAR, 3);
 		}
 		for (unsigned k = 0; k < 2; k++) {
 			tid = PID + k;
@@ -1002,7 +1003,7 @@ static void threads_come_and_go(void **state)
 		freed(Y, 0);
 		if (i == 0) { /* busy for all the time: it stays */
 			op(0, "aten::mul", T(X, R), T(WT, R));
-			born(Z, 1);
+			allocated(Z, 1);
 		}
 	}
 	assert_int_equal(m->lost[MT_LOSS_THREADS], 0);
@@ -1019,7 +1020,7 @@ static void a_thread_gives_its_place_up(void **state)
 	forward(WEIGHT);
 	tid = 1000;
 	op(0, "aten::mul", T(X, R), T(WT, R));
-	born(Z, 1);
+	allocated(Z, 1);
 	assert_int_equal(m->graph->procs[0]->open_nodes, 2);
 	for (uint32_t i = 0; i < THREADS_MAX + 100; i++) {
 		tid = 2000 + i;
@@ -1074,17 +1075,17 @@ static void a_tensor_is_resized(void **state)
 	forward(WEIGHT);
 	backward();
 	op(0, "aten::resize_", T(WT, W | R));
-	born(M1, 1);
+	allocated(M1, 1);
 	freed(WT, 1);
 	assert_string_equal(cat(M1), "PARAMETER");
 	assert_int_equal(moved(), 1);
 	op(0, "aten::resize_", T(GW, W | R));
 	freed(GW, 1);
-	born(M2, 1);
+	allocated(M2, 1);
 	assert_string_equal(cat(M2), "GRADIENT");
 	assert_int_equal(moved(), 2);
 	op(0, "aten::add_", T(M1, W | R)); /* what it makes and leaves alone is its own */
-	born(TMP, 1);
+	allocated(TMP, 1);
 	tick();
 	assert_string_not_equal(cat(TMP), "PARAMETER");
 	assert_int_equal(moved(), 2);
@@ -1108,7 +1109,7 @@ static void unmap(uint64_t addr, uint64_t size, uint8_t flags)
 }
 
 /* Batches that a worker put into shared memory: no free, but their mapping goes. */
-static void met_blocks_end_with_their_mapping(void **state)
+static void late_blocks_end_with_their_mapping(void **state)
 {
 	(void)state;
 	forward(WEIGHT);
@@ -1124,7 +1125,7 @@ static void met_blocks_end_with_their_mapping(void **state)
 	assert_null(block(0x20040));
 	assert_string_equal(last_cat(0x20040), "INPUT");
 	assert_int_equal(unmapped(), 1);
-	unmap(0, UINT64_MAX, 0); /* met ones only; blocks that were born have a free of their own */
+	unmap(0, UINT64_MAX, 0); /* late ones only; blocks that were allocated have a free of their own */
 	model__check(m);
 	assert_int_equal(unmapped(), 3); /* WT, B */
 	assert_non_null(block(OUT));
@@ -1132,9 +1133,9 @@ static void met_blocks_end_with_their_mapping(void **state)
 }
 
 /* Cheap with thousands of them, and bounded. */
-static void many_met_blocks(void **state)
+static void many_late_blocks(void **state)
 {
-	enum { CNT = METSET_MAX + 100 };
+	enum { CNT = LATESET_MAX + 100 };
 
 	(void)state;
 	for (uint32_t i = 0; i < CNT; i++)
@@ -1151,7 +1152,7 @@ static void many_met_blocks(void **state)
 
 /* --- devices, classes, losses --------------------------------------------------------------------------------- */
 
-static void met_blocks_have_a_device(void **state)
+static void late_blocks_have_a_device(void **state)
 {
 	(void)state;
 	op(0, "aten::relu");
@@ -1206,7 +1207,7 @@ static char *graph_text(void)
 
 			if (e->flags & TL_EDGE_IN) {
 				n += (size_t)sprintf(buf + n, "%s%u(v%u%s)", sep, (unsigned)e->id, e->version,
-						     e->flags & TL_EDGE_DIED ? "*" : "");
+						     e->flags & TL_EDGE_FREED ? "*" : "");
 				sep = ", ";
 			}
 		}
@@ -1214,7 +1215,8 @@ static char *graph_text(void)
 		for (uint32_t k = 0; k < tl[i].edges_cnt; k++) {
 			const struct tl_edge *e = &tl[i].edges[k];
 
-			if ((e->flags & TL_EDGE_WRITTEN) || (e->flags & (TL_EDGE_BORN | TL_EDGE_DIED)) == TL_EDGE_BORN) {
+			if ((e->flags & TL_EDGE_WRITTEN) ||
+			    (e->flags & (TL_EDGE_ALLOCATED | TL_EDGE_FREED)) == TL_EDGE_ALLOCATED) {
 				n += (size_t)sprintf(buf + n, "%s%u(v%u)", sep, (unsigned)e->id, e->out_version);
 				sep = ", ";
 			}
@@ -1234,24 +1236,24 @@ static void nodes_as_in_torchs_tests(void **state)
 	make(X, "aten::ones");
 	op(1, "aten::empty.memory_format");
 	op(1, "aten::fill_.Scalar", T(X, W | R));
-	born(S1, 0); /* a wrapped scalar */
+	allocated(S1, 0); /* a wrapped scalar */
 	op(0, "aten::mul.Tensor", T(X, R), T(S1, R));
 	op(1, "aten::to.dtype", T(S1, R));
 	op(2, "aten::_to_copy", T(S1, R));
-	born(S2, 3);
+	allocated(S2, 3);
 	op(3, "aten::copy_", T(S2, W | R), T(S1, R));
-	born(Y, 1);
+	allocated(Y, 1);
 	freed(S2, 1);
 	freed(S1, 0);
-	born(S3, 0);
+	allocated(S3, 0);
 	op(0, "aten::add_.Tensor", T(Y, W | R), T(S3, R));
 	op(1, "aten::_to_copy", T(S3, R));
-	born(S4, 2);
+	allocated(S4, 2);
 	op(2, "aten::copy_", T(S4, W | R), T(S3, R));
 	freed(S4, 1);
 	freed(S3, 0);
 	op(0, "aten::empty_like", T(Y, R));
-	born(Z, 1);
+	allocated(Z, 1);
 	op(0, "aten::sin.out", T(Y, R), T(Z, W | R));
 	tick();
 	assert_string_equal(graph_text(), ""); /* labels may still change */
@@ -1315,7 +1317,7 @@ static void nodes_have_settled_labels(void **state)
 	assert_int_equal(edge_of(n, x)->flags, TL_EDGE_IN | TL_EDGE_GIVEN);
 	assert_int_equal(edge_of(n, wt)->cat, CAT_PARAMETER);
 	assert_int_equal(edge_of(n, out)->out_cat, CAT_ACTIVATION);
-	assert_int_equal(edge_of(n, out)->flags, TL_EDGE_BORN);
+	assert_int_equal(edge_of(n, out)->flags, TL_EDGE_ALLOCATED);
 	assert_int_equal(edge_of(n, out)->dev, MT_DEV_CPU);
 	n = told(TL_NODE, "AddmmBackward0", 0);
 	assert_non_null(n);
@@ -1354,11 +1356,11 @@ static void the_last_word_by_version(void **state)
 	x = block(X)->id;
 	wt = block(WT)->id;
 	backward();
-	born(Z, 0);
+	allocated(Z, 0);
 	untouched = block(Z)->id;
 	apply(0, "MulBackward0", T(OUT));
 	op(2, "aten::mul", T(OUT, R));
-	born(TMP, 3);
+	allocated(TMP, 3);
 	op(0, "aten::mul_", T(TMP, W | R)); /* outside of backward: no category has it */
 	tmp = block(TMP)->id;
 	freed(TMP, 0);
@@ -1402,7 +1404,7 @@ static void last_words_add_up(void **state)
 		backward();
 		apply(0, "MulBackward0", T(OUT));
 		op(2, "aten::mul", T(OUT, R));
-		born(TMP, 3);
+		allocated(TMP, 3);
 		apply(0, "AddBackward0", T(TMP));
 		op(0, "aten::mul_", T(TMP, W | R));
 		freed(Z, 0);
@@ -1411,7 +1413,7 @@ static void last_words_add_up(void **state)
 		forget();
 	}
 	op(0, "aten::linear", T(OUT, R), T(WT, R | WEIGHT)); /* cut in the middle of a node */
-	born(Y, 1);
+	allocated(Y, 1);
 	send((struct event){ .kind = EV_GONE });
 	assert_int_equal(model__end(m), 0);
 	assert_true(tl_cnt < sizeof(tl) / sizeof(tl[0]));
@@ -1454,7 +1456,7 @@ static void nodes_are_bounded(void **state)
 	make(M1, "aten::randn");
 	for (int i = 0; i < 100000; i++) {
 		make(M2, "aten::mul", T(M1, R));
-		born(TMP, 0);
+		allocated(TMP, 0);
 		freed(TMP, 0);
 		freed(M1, 0);
 		make(M1, "aten::clone", T(M2, R));
@@ -1502,17 +1504,17 @@ int main(void)
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),
 		TEST(in_place_operators_make_versions), TEST(pass_through_nodes_make_versions), TEST(view_nodes_make_none),
 		TEST(inputs_have_sources), TEST(unused_data_is_unknown), TEST(sparse_tensors_make_an_op_transparent),
-		TEST(wrapped_scalars), TEST(an_average_met_amid_a_step), TEST(frozen_weights_by_their_name),
+		TEST(wrapped_scalars), TEST(an_average_late_amid_a_step), TEST(frozen_weights_by_their_name),
 		TEST(weights_of_backward_do_not_count),
 		TEST(python_functions_are_backward_nodes), TEST(what_backward_writes_and_an_optimizer_reads),
-		TEST(met_blocks_are_live), TEST(a_met_block_is_replaced), TEST(met_blocks_end_under_a_birth),
+		TEST(late_blocks_are_live), TEST(a_late_block_is_replaced), TEST(late_blocks_end_under_a_alloc),
 		TEST(the_peak_is_relabelled),
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),
 		TEST(threads_overlap), TEST(threads_write_the_same), TEST(a_thread_reads_what_another_one_writes),
 		TEST(a_step_ends_in_anothers_node), TEST(an_old_node_is_closed_late), TEST(replicas_in_two_threads),
 		TEST(threads_come_and_go), TEST(a_thread_gives_its_place_up),
-		TEST(a_tensor_gets_anothers_storage), TEST(a_tensor_is_resized), TEST(met_blocks_end_with_their_mapping),
-		TEST(many_met_blocks), TEST(met_blocks_have_a_device), TEST(tensors_without_storage_are_counted),
+		TEST(a_tensor_gets_anothers_storage), TEST(a_tensor_is_resized), TEST(late_blocks_end_with_their_mapping),
+		TEST(many_late_blocks), TEST(late_blocks_have_a_device), TEST(tensors_without_storage_are_counted),
 		NODES(nodes_as_in_torchs_tests), NODES(nodes_have_settled_labels), NODES(the_last_word_by_version),
 		NODES(last_words_add_up), NODES(nodes_are_bounded), TEST(nodes_are_not_told_unasked),
 	};

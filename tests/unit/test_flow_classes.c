@@ -241,16 +241,16 @@ static void gathered_weights(void **state)
 	make(SHARD, "aten::empty");
 	region(MT_EV_REGION_BEGIN, "FSDP::pre_forward (0)");
 	region_at(MT_EV_REGION_BEGIN, "FSDP::all_gather (0)", 1);
-	born(BUF, 0);
+	allocated(BUF, 0);
 	op(0, "aten::_foreach_copy_", T(BUF, W | R), T(SHARD, R));
 	tid = PID + 1; /* gloo's */
-	born(TMP, 0);
+	allocated(TMP, 0);
 	op(0, "aten::copy_", T(BUF, W | R), T(TMP, R));
 	freed(TMP, 0);
 	tid = PID;
 	region_at(MT_EV_REGION_END, "", 1);
 	region_at(MT_EV_REGION_BEGIN, "FSDP::all_gather_copy_out (0)", 1);
-	born(Y, 0);
+	allocated(Y, 0);
 	op(0, "aten::split_with_sizes_copy", T(BUF, R), T(Y, W));
 	region_at(MT_EV_REGION_END, "", 1);
 	region(MT_EV_REGION_END, "");
@@ -274,7 +274,7 @@ static void unsharded_without_a_collective(void **state)
 	make(SHARD, "aten::empty");
 	make(X, "aten::randn");
 	region(MT_EV_REGION_BEGIN, "FSDP::pre_backward (0)");
-	born(Y, 0);
+	allocated(Y, 0);
 	op(0, "aten::copy_", T(Y, W | R), T(SHARD, R));
 	op(0, "aten::view", T(X, R));
 	region(MT_EV_REGION_END, "");
@@ -288,10 +288,10 @@ static void reduced_gradients(void **state)
 	(void)state;
 	first_tensor();
 	region(MT_EV_REGION_BEGIN, "FSDP::post_backward_reduce (0)");
-	born(BUF, 0);
+	allocated(BUF, 0);
 	op(0, "aten::_chunk_cat", T(GW, R), T(BUF, W));
-	born(Y, 0);
-	born(TMP, 0); /* of another transport */
+	allocated(Y, 0);
+	allocated(TMP, 0); /* of another transport */
 	op(0, "aten::copy_", T(Y, W | R), T(TMP, R));
 	freed(TMP, 0);
 	region_at(MT_EV_REGION_BEGIN, "Optimizer.step#Adam.step", 1); /* in a hook: its state is nobody's buffer */
@@ -310,17 +310,17 @@ static void scratch_is_workspace(void **state)
 {
 	(void)state;
 	op(0, "aten::conv2d", T(X, R), T(WT, R | WEIGHT));
-	born(TMP, 1);
-	born(Y, 1);
+	allocated(TMP, 1);
+	allocated(Y, 1);
 	freed(TMP, 1);
 	op(0, "aten::relu", T(Y, R));
 	assert_string_equal(last_cat(TMP), "WORKSPACE");
-	born(Z, 1);
+	allocated(Z, 1);
 	tick();
 	freed(Z, 0); /* outlived its operator: nobody knows what it was */
 	assert_string_equal(last_cat(Z), "unknown");
 	op(0, "aten::conv2d", T(X, R), T(WT, R | WEIGHT));
-	born(TMP, 1);
+	allocated(TMP, 1);
 	op(1, "aten::zero_", T(TMP, W | R));
 	freed(TMP, 1);
 	assert_string_equal(last_cat(TMP), "TEMPORARY");
@@ -334,7 +334,7 @@ static void adam(void)
 	op(0, "aten::lerp_", T(M1, W | R), T(GW, R));
 	op(0, "aten::mul_", T(M2, W | R), T(Z, R)); /* older than the trace: state when the region ends */
 	make(TMP, "aten::sqrt", T(M2, R));
-	born_of(Y, 0, 8);
+	allocated_of(Y, 0, 8);
 	op(0, "aten::add_", T(TMP, W | R));
 	arg_of(0, Y, 1, R, 8);
 	op(0, "aten::addcdiv_", T(WT, W | R), T(M1, R), T(TMP, R));
@@ -419,7 +419,7 @@ static void decay_by_hand(void)
 	op(0, "aten::add_", T(M1, W | R), T(Z, R));
 	op(0, "aten::add_", T(WT, W | R), T(M1, R));
 	op(0, "aten::norm", T(GW, R));
-	born_of(Y, 1, 4);
+	allocated_of(Y, 1, 4);
 	op(0, "aten::lerp_", T(EMA, W | R), T(Y, R));
 	freed(Z, 0);
 	freed(Y, 0);
@@ -459,7 +459,7 @@ static void activations_of_parameters_alone(void **state)
 		make(M2, "aten::ones_like", T(Y, R));
 		apply(0, "TanhBackward0", T(M2));
 		op(2, "aten::tanh_backward", T(M2, R), T(OUT, R));
-		born(GW, 3);
+		allocated(GW, 3);
 		accumulate(WT, 0, GW);
 		if (i) /* the parameter is known */
 			assert_string_equal(cat(OUT), m->classes == CLASSES_EXTENDED ? "ACTIVATION" : "unknown");
@@ -476,7 +476,7 @@ static void activations_of_parameters_alone(void **state)
 	assert_string_not_equal(last_cat(Z), "ACTIVATION");
 }
 
-/* -exp(A_log) of a state-space model: made of a parameter alone, met by data, needed by backward. */
+/* -exp(A_log) of a state-space model: made of a parameter alone, combined with data, needed by backward. */
 static void a_factor_made_of_a_parameter(void **state)
 {
 	(void)state;
@@ -489,7 +489,7 @@ static void a_factor_made_of_a_parameter(void **state)
 		apply(0, "MulBackward0", T(M2));
 		op(2, "aten::mul", T(M2, R), T(Y, R));
 		op(2, "aten::mul", T(M2, R), T(X, R));
-		born(GW, 3);
+		allocated(GW, 3);
 		accumulate(WT, 0, GW);
 		step_begin();
 		op(0, "aten::add_", T(WT, W | R), T(GW, R));
@@ -516,7 +516,7 @@ static void activations_of_a_graph_net(void **state)
 				     .aux = (R | MT_FLOW_F_NO_STORAGE) << 8 });
 		arg_of(0, OUT, 1, R, SIZE);
 		op(1, "aten::zeros");
-		born(Y, 2);
+		allocated(Y, 2);
 		op(1, "aten::addmm_", T(Y, W | R));
 		make(Z, "aten::zeros");
 		op(0, "aten::index_add_", T(Z, W | R), T(OUT, R));
@@ -544,7 +544,7 @@ static void an_optimizer_by_hand_in_hooks(void **state)
 			make(OUT, "aten::mm", T(X, R), T(W2, R));
 			apply(0, "MmBackward0", T(OUT));
 			op(2, "aten::mm", T(OUT, R), T(X, R));
-			born(G2, 3);
+			allocated(G2, 3);
 			accumulate(W2, 0, G2);
 			op(depth, "aten::lerp_", T(M1, W | R), T(G2, R));
 			op(depth, "aten::add_", T(W2, W | R), T(M1, R));

@@ -84,7 +84,7 @@ static void backward_of_wrapped(uint64_t grad, uint64_t size)
 {
 	apply(0, "AddmmBackward0", T(OUT));
 	op(2, "aten::mm", T(OUT, R), T(X, R));
-	born_of(grad, 3, size);
+	allocated_of(grad, 3, size);
 	accumulate(0, 0, 0);
 }
 
@@ -124,11 +124,11 @@ static void added_up_by_the_engine(const char *wanted)
 		make(OUT, "aten::mm", T(X, R), T(WT, R));
 		apply(0, "MulBackward0", T(OUT));
 		op(2, "aten::mul", T(OUT, R), T(X, R));
-		born_of(Z, 3, SIZE);
+		allocated_of(Z, 3, SIZE);
 		for (int k = 0; k < 2; k++) {
 			apply(0, "SelectBackward0", T(OUT));
 			op(2, "aten::mul", T(OUT, R), T(X, R));
-			born_of(M1, 3, SIZE);
+			allocated_of(M1, 3, SIZE);
 			op(1, "aten::add_", T(Z, W | R), T(M1, R));
 			freed(M1, 1);
 		}
@@ -167,7 +167,7 @@ static void more_than_parameters(void **state)
 		backward_of(WT, GW);
 		apply(0, "MulBackward0", T(OUT));
 		op(2, "aten::mul", T(OUT, R), T(X, R));
-		born_of(KEPT, 3, SIZE);
+		allocated_of(KEPT, 3, SIZE);
 		accumulate(0, 0, 0);
 		backward_of_wrapped(Z, SIZE);
 		if (i == 1) /* a look: from then on it is known where such a one is made */

@@ -117,7 +117,7 @@ static void send(struct event ev)
 	assert_int_equal(model__handle(m, &ev), 0);
 }
 
-static uint64_t born_on(uint8_t dev, const char *op, uint64_t size)
+static uint64_t allocated_on(uint8_t dev, const char *op, uint64_t size)
 {
 	uint64_t ptr = next_ptr += 0x1000;
 
@@ -128,9 +128,9 @@ static uint64_t born_on(uint8_t dev, const char *op, uint64_t size)
 	return ptr;
 }
 
-static uint64_t born(const char *op, uint64_t size)
+static uint64_t allocated(const char *op, uint64_t size)
 {
-	return born_on(MT_DEV_CPU, op, size);
+	return allocated_on(MT_DEV_CPU, op, size);
 }
 
 /* A tree of three leaves under one root: "leaf 2" to "leaf 4" at lines 20 to 40. */
@@ -145,17 +145,17 @@ static void tell_stacks(void)
 	}
 }
 
-static uint64_t born_at(uint32_t stack, const char *op, uint64_t size)
+static uint64_t allocated_at(uint32_t stack, const char *op, uint64_t size)
 {
 	send((struct event){ .kind = EV_STACK_AT, .addr = next_ptr + 0x1000, .size = stack });
-	return born(op, size);
+	return allocated(op, size);
 }
 
-/* Told of the next birth at next_ptr + 0x1000, as --stacks is not on. */
+/* Told of the next allocation at next_ptr + 0x1000, as --stacks is not on. */
 static uint64_t caught_at(uint32_t stack, const char *op, uint64_t size)
 {
 	send((struct event){ .kind = EV_CAUGHT, .addr = next_ptr + 0x1000, .dev = MT_DEV_CPU, .size = stack });
-	return born(op, size);
+	return allocated(op, size);
 }
 
 static void died(uint64_t ptr)
@@ -185,17 +185,17 @@ static void clean_step(unsigned step)
 	uint64_t act[20];
 
 	for (size_t i = 0; i < 20; i++)
-		act[i] = born("aten::addmm", 4096 * (i + 1 + step % 3));
+		act[i] = allocated("aten::addmm", 4096 * (i + 1 + step % 3));
 	if (step)
 		died(loss);
-	loss = born("aten::nll_loss", 4);
+	loss = allocated("aten::nll_loss", 4);
 	for (size_t i = 0; i < 20; i++)
 		died(act[i]);
 	if (step == 1)
 		for (size_t i = 0; i < 12; i++)
-			(void)born("aten::zeros_like", 1 << 16); /* the optimizer's state */
+			(void)allocated("aten::zeros_like", 1 << 16); /* the optimizer's state */
 	if (step >= 1 && step < 6)
-		(void)born("aten::cat", 1000); /* warming up */
+		(void)allocated("aten::cat", 1000); /* warming up */
 }
 
 static void test_planted(void **state)
@@ -205,10 +205,10 @@ static void test_planted(void **state)
 	(void)state;
 	for (unsigned step = 0; step < 200; step++) {
 		clean_step(step);
-		(void)born("aten::tanh", 4096);
-		(void)born("aten::tanh", 1024);
+		(void)allocated("aten::tanh", 4096);
+		(void)allocated("aten::tanh", 1024);
 		if (step % 7 == 0)
-			(void)born("aten::exp", 500);
+			(void)allocated("aten::exp", 500);
 		step_ends();
 	}
 	l = leaks();
@@ -236,7 +236,7 @@ static size_t wanted_of(struct model_wanted *v)
 	return cnt;
 }
 
-/* Whose births are wanted: those of what grows, until enough of what lives of them was caught. It stays one suspect. */
+/* Whose allocations are wanted: those of what grows, until enough of what lives of them was caught. It stays one suspect. */
 static void test_caught(void **state)
 {
 	struct model_wanted v[MODEL_WANTED_MAX];
@@ -248,9 +248,9 @@ static void test_caught(void **state)
 	for (unsigned step = 0; step < 60; step++) {
 		assert_int_equal(step < 9 ? wanted_of(v) : 0, 0);
 		clean_step(step);
-		(void)born("aten::tanh", 4096);
-		(void)born("aten::tanh", 1024);
-		(void)born("aten::exp", 100 + step); /* each of another size */
+		(void)allocated("aten::tanh", 4096);
+		(void)allocated("aten::tanh", 1024);
+		(void)allocated("aten::exp", 100 + step); /* each of another size */
 		step_ends();
 	}
 	assert_int_equal(wanted_of(v), 3);
@@ -266,7 +266,7 @@ static void test_caught(void **state)
 		(void)caught_at(2, "aten::mm", 4096);
 	}
 	send((struct event){ .kind = EV_CAUGHT, .addr = 0x123, .dev = MT_DEV_CPU, .size = 2 });
-	(void)born("aten::tanh", 4096);
+	(void)allocated("aten::tanh", 4096);
 	(void)caught_at(99, "aten::tanh", 4096); /* no such stack */
 	l = leaks();
 	assert_true(l->rows[0].caught == 0 && !l->rows[0].frames);
@@ -297,7 +297,7 @@ static void test_caught_without_end(void **state)
 	model__check(m);
 	send((struct event){ .kind = EV_GONE });
 	assert_int_equal(m->caught.blocks.cnt, 0);
-	for (pid = PID; pid < PID + 100; pid++) /* threads that never have their birth */
+	for (pid = PID; pid < PID + 100; pid++) /* threads that never have their allocation */
 		send((struct event){ .kind = EV_CAUGHT, .addr = 0x1000, .dev = MT_DEV_CPU, .size = 2 });
 	assert_int_equal(m->caught.waiting_cnt, CAUGHT_WAITING_MAX);
 }
@@ -320,8 +320,8 @@ static void test_held(void **state)
 	(void)state;
 	for (unsigned step = 0; step < 60; step++) {
 		clean_step(step);
-		tanh = born("aten::tanh", 4096);
-		loss = born("aten::nll_loss_forward", 4);
+		tanh = allocated("aten::tanh", 4096);
+		loss = allocated("aten::nll_loss_forward", 4);
 		step_ends();
 	}
 	assert_int_equal(model__growing(m, PID + 1, &growing, &cnt), 0);
@@ -351,7 +351,7 @@ static void test_held(void **state)
 	ts += MS;
 	died(loss);
 	next_ptr = loss - 0x1000;
-	assert_int_equal(born("aten::nll_loss_forward", 4), loss); /* another one: of it nothing was said */
+	assert_int_equal(allocated("aten::nll_loss_forward", 4), loss); /* another one: of it nothing was said */
 	assert_int_equal(leaks()->rows[1].held, HELD_UNKNOWN);
 	for (unsigned i = 0; i < 3 * HOLDERS_MAX; i++)
 		say_held(0x10 + i, "x", 4);
@@ -369,13 +369,13 @@ static void test_by_stack(void **state)
 	(void)state;
 	tell_stacks();
 	for (unsigned step = 0; step < 100; step++) {
-		(void)born_at(2, "aten::tanh", 4096);
+		(void)allocated_at(2, "aten::tanh", 4096);
 		if (step % 2)
-			(void)born_at(3, "aten::tanh", 4096);
+			(void)allocated_at(3, "aten::tanh", 4096);
 		while (cnt && step % 5 == 0)
 			died(queue[--cnt]);
 		for (unsigned i = 0; i < 100 && step % 5; i++)
-			queue[cnt++] = born_at(4, "aten::tanh", 4096);
+			queue[cnt++] = allocated_at(4, "aten::tanh", 4096);
 		step_ends();
 		model__check(m);
 	}
@@ -397,8 +397,8 @@ static void test_no_stack(void **state)
 	(void)state;
 	tell_stacks();
 	for (unsigned step = 0; step < 100; step++) {
-		(void)born("aten::tanh", 4096);
-		died(born_at(2, "aten::tanh", 4096));
+		(void)allocated("aten::tanh", 4096);
+		died(allocated_at(2, "aten::tanh", 4096));
 		step_ends();
 	}
 	assert_int_equal(leaks()->total, 1);
@@ -412,9 +412,9 @@ static void test_long(void **state)
 
 	(void)state;
 	for (unsigned step = 0; step < 5000; step++) {
-		uint64_t p = born("aten::mm", 64);
+		uint64_t p = allocated("aten::mm", 64);
 
-		(void)born("aten::tanh", 4096);
+		(void)allocated("aten::tanh", 4096);
 		died(p);
 		step_ends();
 		if (step % 911 == 0)
@@ -439,12 +439,12 @@ static void test_steps_of_an_attach(void **state)
 		step_ends();
 	send((struct event){ .kind = EV_ATTACH, .addr = 3000, .aux = 20 });
 	for (unsigned step = 0; step < 8; step++) {
-		(void)born("aten::tanh", 4096);
+		(void)allocated("aten::tanh", 4096);
 		step_ends();
 	}
 	assert_true(leaks()->too_short);
 	for (unsigned step = 0; step < 32; step++) {
-		(void)born("aten::tanh", 4096);
+		(void)allocated("aten::tanh", 4096);
 		step_ends();
 	}
 	send((struct event){ .kind = EV_ATTACH, .flags = EV_ATTACH_BEGINS }); /* a library that came late */
@@ -463,10 +463,10 @@ static void test_clean(void **state)
 	for (unsigned step = 0; step < 400; step++) {
 		clean_step(step);
 		if (step < 64)
-			cache[step] = born("aten::clone", 777); /* a cache that fills and stays */
+			cache[step] = allocated("aten::clone", 777); /* a cache that fills and stays */
 		if (queue[step * 5 % 8])
 			died(queue[step * 5 % 8]);
-		queue[step * 5 % 8] = step % 3 ? born("aten::empty", 8192) : 0; /* a queue that breathes */
+		queue[step * 5 % 8] = step % 3 ? allocated("aten::empty", 8192) : 0; /* a queue that breathes */
 		step_ends();
 		if (step >= 100) /* while the cache fills it looks like a leak: nobody could know */
 			assert_int_equal(leaks()->total, 0);
@@ -490,7 +490,7 @@ static void test_too_short(void **state)
 {
 	(void)state;
 	for (unsigned step = 0; step <= GROWTH_TICKS_MIN; step++) {
-		(void)born("aten::tanh", 4096);
+		(void)allocated("aten::tanh", 4096);
 		assert_true(leaks()->too_short && !leaks()->total);
 		step_ends();
 	}
@@ -505,10 +505,10 @@ static void test_without_steps(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3000; i++) {
-		uint64_t p = born("aten::mm", 1 << 20);
+		uint64_t p = allocated("aten::mm", 1 << 20);
 
 		if (i % 10 == 0)
-			(void)born("aten::tanh", 1000);
+			(void)allocated("aten::tanh", 1000);
 		ts += 10 * MS;
 		died(p);
 	}
@@ -526,10 +526,10 @@ static void test_end_of_time(void **state)
 {
 	(void)state;
 	ts = UINT64_MAX - 700 * MS;
-	died(born("aten::mm", 64));
-	(void)born("aten::tanh", 1000);
+	died(allocated("aten::mm", 64));
+	(void)allocated("aten::tanh", 1000);
 	ts += 600 * MS;
-	(void)born("aten::tanh", 1000);
+	(void)allocated("aten::tanh", 1000);
 	ts += 50 * MS;
 	died(next_ptr);
 	model__check(m);
@@ -544,19 +544,19 @@ static void test_better_steps(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 100; i++) {
-		(void)born("aten::tanh", 1000);
+		(void)allocated("aten::tanh", 1000);
 		ts += 100 * MS;
 	}
 	assert_int_equal(leaks()->total, 1);
 	step_ends();
 	assert_true(leaks()->too_short && leaks()->per_step);
 	for (unsigned i = 0; i < 50; i++) {
-		(void)born("aten::tanh", 1000);
+		(void)allocated("aten::tanh", 1000);
 		step_ends();
 	}
 	assert_true(leaks()->rows[0].bytes_slope == 1000);
 	for (unsigned i = 0; i < 50; i++) {
-		(void)born("aten::tanh", 1000);
+		(void)allocated("aten::tanh", 1000);
 		step_ends();
 		step_ends();
 		send((struct event){ .kind = MT_EV_STEP, .addr = i });
@@ -567,16 +567,16 @@ static void test_better_steps(void **state)
 	assert_int_equal(l->rows[0].blocks, 200);
 }
 
-static void test_layers_and_met(void **state)
+static void test_layers_and_late(void **state)
 {
 	const struct report_leaks *l;
 
 	(void)state;
 	for (unsigned step = 0; step < 100; step++) {
-		(void)born("aten::tanh", 1000);
-		(void)born_on(MT_DEV_HOST, "aten::tanh", 1064); /* below the tensor */
-		(void)born_on(MT_DEV_HOST, NULL, 333);		/* C code that forgets */
-		/* a data set that was there before: each sample is met once */
+		(void)allocated("aten::tanh", 1000);
+		(void)allocated_on(MT_DEV_HOST, "aten::tanh", 1064); /* below the tensor */
+		(void)allocated_on(MT_DEV_HOST, NULL, 333);		/* C code that forgets */
+		/* a data set that was there before: each sample is seen once */
 		send((struct event){ .kind = MT_EV_OP, .name = names__add(names, "aten::stack"), .seq = ++seq });
 		send((struct event){ .kind = EV_ARG, .addr = next_ptr += 0x10000, .size = 1 << 16, .depth = 1, .seq = seq });
 		step_ends();
@@ -596,7 +596,7 @@ static void test_losses(void **state)
 
 	(void)state;
 	for (unsigned step = 0; step < 200; step++) {
-		(void)born("aten::tanh", 1000);
+		(void)allocated("aten::tanh", 1000);
 		step_ends();
 	}
 	assert_int_equal(leaks()->rows[0].sure, SURE_HIGH);
@@ -613,7 +613,7 @@ static void test_processes(void **state)
 	(void)state;
 	for (unsigned step = 0; step < 100; step++)
 		for (pid = PID; pid < PID + 3; pid++) {
-			(void)born("aten::tanh", pid);
+			(void)allocated("aten::tanh", pid);
 			step_ends();
 		}
 	assert_int_equal(leaks()->total, 3);
@@ -634,7 +634,7 @@ static void test_full(void **state)
 	(void)state;
 	for (unsigned i = 0; i < GROWTH_ROWS_MAX + 5; i++) {
 		snprintf(op, sizeof(op), "op%u", i);
-		last = born(op, 10);
+		last = allocated(op, 10);
 	}
 	assert_int_equal(leaks()->not_watched, 5);
 	model__check(m);
@@ -642,7 +642,7 @@ static void test_full(void **state)
 	died(0x1000 + 0x1000); /* that row has no block any more: it gives its place up */
 	for (unsigned i = 0; i < 4 * GROWTH_ROWS_MAX / 16; i++) {
 		snprintf(op, sizeof(op), "new%u", i);
-		died(born(op, 10));
+		died(allocated(op, 10));
 	}
 	model__check(m);
 	assert_int_equal(m->growth.cnt, GROWTH_ROWS_MAX);
@@ -667,7 +667,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_without_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end_of_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_better_steps, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_layers_and_met, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_layers_and_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_losses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),

@@ -25,11 +25,11 @@
 #define MODULES 4u
 
 struct life {
-	uint64_t born, died, size; /* died 0: lives */
+	uint64_t allocated, died, size; /* died 0: lives */
 	uint64_t versions[2];	   /* times of version 1 and 2; 0: none */
 	uint32_t pid;
 	uint8_t cats[3];
-	unsigned module; /* 0: none; else told at birth, or at death alone where is_late */
+	unsigned module; /* 0: none; else told at allocation, or at death alone where is_late */
 	unsigned op;
 	int is_late;
 };
@@ -73,8 +73,8 @@ static void make_life(unsigned i)
 	struct life *l = &lives[i];
 	struct tl_event ev;
 
-	l->born = time_of(i, any(END));
-	l->died = any(5) ? l->born + (1 + any(3000)) * 2 * BLOCKS : 0;
+	l->allocated = time_of(i, any(END));
+	l->died = any(5) ? l->allocated + (1 + any(3000)) * 2 * BLOCKS : 0;
 	l->size = 1 + any(1000);
 	l->pid = 1 + (uint32_t)any(PIDS);
 	l->module = (unsigned)any(MODULES);
@@ -83,12 +83,12 @@ static void make_life(unsigned i)
 	for (unsigned v = 0; v < 3; v++)
 		l->cats[v] = (uint8_t)(1 + any(3));
 	ev = (struct tl_event){ .id = i + 1, .ptr = i + 1, .size = l->size, .pid = l->pid, .dev = MT_DEV_CPU,
-				.op = l->op ? ops[l->op] : NAME_NONE, .kind = TL_CREATE, .ts_ns = l->born };
+				.op = l->op ? ops[l->op] : NAME_NONE, .kind = TL_CREATE, .ts_ns = l->allocated };
 	if (l->module && !l->is_late)
 		ev.module = modules[l->module], ev.root = root;
 	tell(&ev);
 	for (unsigned v = 0; v < 2 && any(2); v++) {
-		l->versions[v] = l->born + (v + 1) * 400ull * BLOCKS;
+		l->versions[v] = l->allocated + (v + 1) * 400ull * BLOCKS;
 		if (l->died && l->versions[v] >= l->died) {
 			l->versions[v] = 0;
 			break;
@@ -155,7 +155,7 @@ static int teardown(void **state)
 
 static int lives_at(const struct life *l, uint64_t t)
 {
-	return l->born <= t && (!l->died || l->died > t);
+	return l->allocated <= t && (!l->died || l->died > t);
 }
 
 static unsigned version_at(const struct life *l, uint64_t t)
@@ -213,7 +213,7 @@ static void check_moment(uint64_t from, uint64_t to, uint32_t pid, int category,
 
 		if (pid && l->pid != pid)
 			continue;
-		if (l->born > from && l->born <= to && is_wanted(l, l->born, category, module, op))
+		if (l->allocated > from && l->allocated <= to && is_wanted(l, l->allocated, category, module, op))
 			allocs++;
 		if (!lives_at(l, t) || !is_wanted(l, t, category, module, op))
 			continue;

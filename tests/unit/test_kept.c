@@ -21,10 +21,10 @@
 #define PID 7u
 #define CPU 1
 #define GPU 16
-#define MAKES (TL_EDGE_BORN)
+#define MAKES (TL_EDGE_ALLOCATED)
 #define USES (TL_EDGE_IN | TL_EDGE_GIVEN)
 #define WRITES (USES | TL_EDGE_WRITTEN)
-#define SCRATCH (TL_EDGE_BORN | TL_EDGE_DIED)
+#define SCRATCH (TL_EDGE_ALLOCATED | TL_EDGE_FREED)
 
 static struct names *names;
 static struct recorded rec;
@@ -65,7 +65,7 @@ static void tell(struct tl_event ev)
 		assert_int_equal(step__event(&step, &ev), 0);
 }
 
-static void born(uint64_t ts, uint64_t id, uint64_t size, const char *op)
+static void allocated(uint64_t ts, uint64_t id, uint64_t size, const char *op)
 {
 	tell((struct tl_event){ .kind = TL_CREATE, .ts_ns = ts, .id = id, .size = size, .op = names__add(names, op) });
 }
@@ -101,17 +101,17 @@ static void finish(void)
 /* a (100) is used last by relu and freed after cat: the peak is 100 + 50 + 200, the lowest 50 + 200. */
 static void planted(void)
 {
-	born(10, 1, 100, "ones");
+	allocated(10, 1, 100, "ones");
 	NODE(10, "ones", { 1, MAKES });
-	born(20, 2, 50, "relu");
+	allocated(20, 2, 50, "relu");
 	NODE(20, "relu", { 1, USES }, { 2, MAKES });
-	born(31, 3, 200, "cat");
+	allocated(31, 3, 200, "cat");
 	NODE(30, "cat", { 2, USES }, { 3, MAKES });
 	NODE(40, "sum", { 3, USES });
 	died(50, 1);
 	died(51, 2);
-	NODE(60, "", { 1, TL_EDGE_IN | TL_EDGE_DIED });
-	born(90, 4, 1, "last"); /* lives */
+	NODE(60, "", { 1, TL_EDGE_IN | TL_EDGE_FREED });
+	allocated(90, 4, 1, "last"); /* lives */
 }
 
 static void test_planted(void **state)
@@ -139,9 +139,9 @@ static void test_planted(void **state)
 static void test_threads_and_unused(void **state)
 {
 	(void)state;
-	born(10, 1, 100, "a");
+	allocated(10, 1, 100, "a");
 	NODE(10, "a", { 1, MAKES });
-	born(12, 2, 10, "x"); /* no node has it */
+	allocated(12, 2, 10, "x"); /* no node has it */
 	tell((struct tl_event){ .kind = TL_NODE, .ts_ns = 20, .tid = 99, .op = names__add(names, "b"), .edges_cnt = 1,
 				.edges = &(struct tl_edge){ .id = 1, .flags = USES, .dev = CPU } });
 	NODE(25, "c", { 9, USES }); /* an id that there is not */
@@ -160,12 +160,12 @@ static void test_devices_steps_and_caps(void **state)
 {
 	(void)state;
 	assert_int_equal(recorded__dev(&rec), 0);
-	born(5, 1, 1000, "a");
+	allocated(5, 1, 1000, "a");
 	assert_int_equal(recorded__dev(&rec), CPU);
 	tell((struct tl_event){ .kind = TL_PREEXISTING, .ts_ns = 6, .id = 2, .size = 10, .dev = GPU });
 	tell((struct tl_event){ .kind = TL_PREEXISTING, .ts_ns = 6, .id = 3, .size = TL_SIZE_UNKNOWN, .dev = GPU });
 	assert_int_equal(recorded__dev(&rec), GPU);
-	born(7, RECORDED_BLOCKS_MAX, 1, "a");
+	allocated(7, RECORDED_BLOCKS_MAX, 1, "a");
 	assert_int_equal(rec.left_out, 1);
 	assert_int_equal(rec.devs[CPU].peak, 1000);
 	/* regions of the optimizer, until there is a mark */
@@ -181,7 +181,7 @@ static void test_devices_steps_and_caps(void **state)
 	assert_int_equal(kept.step_to, 20);
 }
 
-/* The same sum, made slowly: at every birth, all blocks that are not free by then. */
+/* The same sum, made slowly: at every allocation, all blocks that are not free by then. */
 static void test_random_lives(void **state)
 {
 	(void)state;
@@ -192,7 +192,7 @@ static void test_random_lives(void **state)
 
 		for (unsigned id = 1; id <= cnt; id++) {
 			ts += 1 + (unsigned)rand() % 5;
-			born(ts, id, 1 + (unsigned)rand() % 100, "op");
+			allocated(ts, id, 1 + (unsigned)rand() % 100, "op");
 			if (rand() % 4)
 				NODE(ts, "op", { id, MAKES }, { 1 + (unsigned)rand() % id, USES });
 			if (rand() % 2)
@@ -254,11 +254,11 @@ static void test_step(void **state)
 static void in_a_row(void)
 {
 	for (unsigned i = 1; i <= 4; i++) {
-		born(10 * i, i, 100, "ones");
+		allocated(10 * i, i, 100, "ones");
 		NODE(10 * i, "ones", { i, MAKES });
 	}
 	for (unsigned i = 1; i <= 4; i++) {
-		born(100 + 10 * i, 10 + i, 1, "sum");
+		allocated(100 + 10 * i, 10 + i, 1, "sum");
 		NODE(100 + 10 * i, "sum", { i, USES }, { 10 + i, MAKES });
 		died(101 + 10 * i, i);
 	}
@@ -279,10 +279,10 @@ static void test_better_order(void **state)
 /* The same, but every sum is written into one block, after which the next one reads it: no other order. */
 static void chained(void)
 {
-	born(1, 20, 1, "zeros");
+	allocated(1, 20, 1, "zeros");
 	NODE(1, "zeros", { 20, MAKES });
 	for (unsigned i = 1; i <= 4; i++) {
-		born(10 * i, i, 100, "ones_like");
+		allocated(10 * i, i, 100, "ones_like");
 		NODE(10 * i, "ones_like", { i, MAKES }, { 20, USES }); /* reads what no sum has changed yet */
 	}
 	for (unsigned i = 1; i <= 4; i++)
@@ -304,21 +304,21 @@ static void test_writes_keep_their_place(void **state)
 /* Scratch of an operator counts for orders and not for torch's estimate; several new blocks are freed one by one. */
 static void with_scratch(void)
 {
-	born(10, 1, 10, "a");
+	allocated(10, 1, 10, "a");
 	NODE(10, "a", { 1, MAKES });
-	born(20, 2, 500, "b");
-	born(21, 3, 70, "b");
+	allocated(20, 2, 500, "b");
+	allocated(21, 3, 70, "b");
 	died(22, 2);
-	born(23, 4, 300, "b");
+	allocated(23, 4, 300, "b");
 	died(24, 4);
-	born(25, 5, 1000, "b");
+	allocated(25, 5, 1000, "b");
 	NODE(20, "b", { 1, USES }, { 2, SCRATCH }, { 3, MAKES }, { 4, SCRATCH }, { 5, MAKES });
 	NODE(30, "c", { 5, USES });
 	died(31, 5);
 	NODE(40, "d", { 3, USES });
 	died(41, 3);
 	died(42, 1);
-	born(43, 6, 2, "e");
+	allocated(43, 6, 2, "e");
 	NODE(43, "e", { 6, MAKES });
 }
 
@@ -335,7 +335,7 @@ static void test_scratch(void **state)
 
 static void nothing(void)
 {
-	born(10, 1, 10, "a");
+	allocated(10, 1, 10, "a");
 	died(20, 1);
 }
 
@@ -360,17 +360,17 @@ static void job(unsigned batch, int has_extra)
 {
 	uint64_t ts = 10, id = 3;
 
-	born(1, 1, 100, "empty");
-	born(2, 2, 200, "zeros_like");
+	allocated(1, 1, 100, "empty");
+	allocated(2, 2, 200, "zeros_like");
 	NODE(3, "linear", { 1, USES });
 	for (unsigned i = 0; i < 4; i++, ts += 100) {
 		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = ts });
 		if (has_extra)
-			born(ts + 1, id++, 3, "extra");
-		born(ts + 2, id, 10 * batch, "linear");
+			allocated(ts + 1, id++, 3, "extra");
+		allocated(ts + 2, id, 10 * batch, "linear");
 		NODE(ts + 2, "linear", { 1, USES }, { id, MAKES });
 		final(id, CAT_ACTIVATION);
-		born(ts + 3, ++id, 7, "scratch");
+		allocated(ts + 3, ++id, 7, "scratch");
 		died(ts + 5, id - 1);
 		died(ts + 6, id);
 		tell((struct tl_event){ .kind = TL_CREATE, .ts_ns = ts + 8, .id = ++id, .size = 50,

@@ -96,7 +96,7 @@ static void many_blocks(void **state)
 
 static void preexisting_blocks_in_order(void **state)
 {
-	struct labels_met met;
+	struct labels_late late;
 	size_t pos = 0;
 
 	(void)state;
@@ -107,14 +107,14 @@ static void preexisting_blocks_in_order(void **state)
 		assert_int_equal(labels__event(l, &ev), 0);
 	}
 	for (uint64_t id = 1; id <= 10000; id += 2) {
-		assert_int_equal(labels__next_met(l, &pos, &met), 0);
-		assert_int_equal(met.id, id);
-		assert_int_equal(met.ptr, id << 12);
-		assert_int_equal(met.size, id % 5 ? 64 : TL_SIZE_UNKNOWN);
-		assert_int_equal(met.pid, 9);
-		assert_int_equal(met.dev, MT_DEV_CPU);
+		assert_int_equal(labels__next_late(l, &pos, &late), 0);
+		assert_int_equal(late.id, id);
+		assert_int_equal(late.ptr, id << 12);
+		assert_int_equal(late.size, id % 5 ? 64 : TL_SIZE_UNKNOWN);
+		assert_int_equal(late.pid, 9);
+		assert_int_equal(late.dev, MT_DEV_CPU);
 	}
-	assert_int_equal(labels__next_met(l, &pos, &met), -ENOENT);
+	assert_int_equal(labels__next_late(l, &pos, &late), -ENOENT);
 }
 
 static void what_cannot_be_is_refused(void **state)

@@ -31,7 +31,7 @@ static uint8_t cat_of(void *ctx, uint64_t id, uint8_t cat)
 	return cats[id];
 }
 
-static void told(void *ctx, const struct learned_birth *b)
+static void told(void *ctx, const struct learned_alloc *b)
 {
 	(void)ctx;
 	said[b->id] = true;
@@ -71,17 +71,17 @@ static uint64_t make(size_t cnt, bool is_traced)
 	guessed = 0;
 	for (size_t i = 0; i < cnt; i++) {
 		struct learned_what what = { .op = plan[i].op, .cat = plan[i].cat };
-		struct learned_birth b = { .id = ++last_id, .size = plan[i].size, .since_ns = clock_ns, .blind = !is_traced };
+		struct learned_alloc b = { .id = ++last_id, .size = plan[i].size, .since_ns = clock_ns, .blind = !is_traced };
 		const struct learned_what *guess;
 
 		cats[last_id] = plan[i].cat;
 		b.what = is_traced ? what : (struct learned_what){ 0 };
-		guess = learned__born(p, &b, plan[i].tid ? plan[i].tid : 7);
+		guess = learned__allocated(p, &b, plan[i].tid ? plan[i].tid : 7);
 		guessed += guess && guess->cat == plan[i].cat && guess->op == plan[i].op;
 	}
 	for (size_t i = 0; i < cnt; i++)
 		if (plan[i].dies)
-			learned__died(p, first + i, &(struct learned_what){ is_traced ? plan[i].op : 0, 0, 0, plan[i].cat, 0 },
+			learned__freed(p, first + i, &(struct learned_what){ is_traced ? plan[i].op : 0, 0, 0, plan[i].cat, 0 },
 				      clock_ns);
 	learned__step(p, true, is_traced, 0, clock_ns);
 	learned_proc__check(p);
@@ -315,8 +315,8 @@ static void bytes_by_time_by_hand(void **state)
 	plan[2] = (struct plan){ 1, CAT_GRADIENT, 5, false, 0 };
 	learn(3);
 	for (int i = 0; i < 3; i++)
-		learned__born(p, &(struct learned_birth){ .id = ++last_id, .size = plan[i].size, .blind = 1 }, 7);
-	learned__died(p, last_id - 2, &(struct learned_what){ 0 }, 5);
+		learned__allocated(p, &(struct learned_alloc){ .id = ++last_id, .size = plan[i].size, .blind = 1 }, 7);
+	learned__freed(p, last_id - 2, &(struct learned_what){ 0 }, 5);
 	learned__measured(p, last_id, 7); /* Python has a name for the last one */
 	learned__step(p, true, false, 0, 20);
 	memcpy(sums, l->devs, sizeof(sums));
@@ -325,7 +325,7 @@ static void bytes_by_time_by_hand(void **state)
 	assert_true(sums[0].byte_ns[CAT_ACTIVATION] == 500 && sums[0].byte_ns[CAT_GRADIENT] == 10 * 30 + 7 && !sums[0].none_ns);
 	assert_true(ops[4].byte_ns == 500 && ops[5].byte_ns == 307 && ops[4].cnt == 1 && ops[5].cnt == 2);
 	assert_true(!learned__find(p, last_id) && learned__find(p, last_id - 1)->cat == CAT_GRADIENT);
-	learned__died(p, last_id - 1, &(struct learned_what){ 0 }, 40);
+	learned__freed(p, last_id - 1, &(struct learned_what){ 0 }, 40);
 	learned__step(p, true, false, 0, 90);
 	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 10 * 40 + 7);
 }
@@ -341,13 +341,13 @@ static void what_lives_on_is_weighed_at_its_end(void **state)
 	learn(1000);
 	first = make(1000, false);
 	assert_int_equal(p->living.cnt, 1000);
-	learned__died(p, first, &(struct learned_what){ 0 }, 7);
+	learned__freed(p, first, &(struct learned_what){ 0 }, 7);
 	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 70);
 	learned__measured(p, first + 1, 9);
-	learned__died(p, first + 1, &(struct learned_what){ 0 }, 20); /* known since, and not counted again */
+	learned__freed(p, first + 1, &(struct learned_what){ 0 }, 20); /* known since, and not counted again */
 	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 160 && p->living_gone == 2);
 	for (uint64_t i = 2; i < 600; i++)
-		learned__died(p, first + i, &(struct learned_what){ 0 }, 20);
+		learned__freed(p, first + i, &(struct learned_what){ 0 }, 20);
 	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 160 + 598 * 200);
 	learned__step(p, true, false, 0, 30);
 	assert_true(p->living.cnt == 400 && !p->living_gone);
@@ -358,7 +358,7 @@ static void what_lives_on_is_weighed_at_its_end(void **state)
 /* What a step has too many of, and blocks that live on beyond a process's room, are counted. */
 static void what_there_is_no_room_for_is_counted(void **state)
 {
-	const size_t cnt = LEARNED_BIRTHS + 1000;
+	const size_t cnt = LEARNED_ALLOCS + 1000;
 
 	(void)state;
 	for (size_t i = 0; i < cnt; i++)
@@ -367,7 +367,7 @@ static void what_there_is_no_room_for_is_counted(void **state)
 	assert_true(!l->counts.no_room && !l->counts.no_room_bytes); /* all of it is measured */
 	make(cnt, false);
 	assert_true(l->counts.no_room == 1000 && l->counts.no_room_bytes == 10000);
-	assert_int_equal(p->living.cnt, LEARNED_BIRTHS);
+	assert_int_equal(p->living.cnt, LEARNED_ALLOCS);
 	make(cnt, false);
 	assert_int_equal(p->living.cnt + l->counts.no_room, 2 * cnt);
 	make(100, false);
@@ -382,7 +382,7 @@ static void hostile_steps_stay_within_bounds(void **state)
 
 	(void)state;
 	for (int round = 0; round < 8; round++) {
-		size_t cnt = round & 1 ? LEARNED_BIRTHS + 1000 : LEARNED_BIRTHS - 1000;
+		size_t cnt = round & 1 ? LEARNED_ALLOCS + 1000 : LEARNED_ALLOCS - 1000;
 
 		last_id = 0; /* ids of a process grow: begin as another one */
 		learned_proc__free(p);
@@ -478,7 +478,7 @@ static void a_report_says_what_there_was_no_room_for(void **state)
 {
 	(void)state;
 	to_window();
-	for (uint64_t i = 0; i < LEARNED_BIRTHS + 500; i++)
+	for (uint64_t i = 0; i < LEARNED_ALLOCS + 500; i++)
 		assert_int_equal(model__handle(m, &(struct event){ .ts_ns = ++ts, .kind = MT_EV_ALLOC, .pid = PID, .tid = PID,
 								   .addr = 16 * i + 16, .size = 16, .dev = MT_DEV_CPU }), 0);
 	step();

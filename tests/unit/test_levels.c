@@ -698,9 +698,9 @@ static void carried_blocks_end_in_their_ways(void **state)
 	(void)state;
 	step();
 	alloc(0x1000, 0x100); /* used */
-	alloc(0x2000, 0x100); /* never met again */
-	alloc(0x3000, 0x100); /* another one is born there */
-	alloc(0x4000, 0x100); /* another one is born across its end */
+	alloc(0x2000, 0x100); /* never seen late again */
+	alloc(0x3000, 0x100); /* another one is allocated there */
+	alloc(0x4000, 0x100); /* another one is allocated across its end */
 	alloc(0x5000, 0x100); /* freed */
 	alloc(0x6000, 0x100); /* a storage of another size is there */
 	alloc(0x7000, 0x100); /* another one ends right before it, and one begins right behind it */
@@ -774,7 +774,7 @@ static void steps_of_a_gap_have_no_peak(void **state)
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
 	step();
 	use(0x1000, 100);
-	step(); /* met, and the traced one begins */
+	step(); /* seen late, and the traced one begins */
 	alloc(0x3000, 20);
 	free_block(0x3000);
 	step();
@@ -903,7 +903,7 @@ static void a_recording_that_begins_later_is_told(void **state)
 	go_down();
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 5);
 	step();
-	(void)model__each_level(m, take, NULL); /* of what is met nothing would be known there: it waits for the next step */
+	(void)model__each_level(m, take, NULL); /* nothing would be known there of what is seen late: it waits for a step */
 	assert_int_equal(again.flags, EV_LEVEL_ARMED);
 	assert_int_equal(again.size, 5);
 	step();

@@ -4,7 +4,7 @@
 
 enum { TEMP = 0x8040, G = 0x1a040, LATER = 0x1b040, LEFT = 0x1c040, GIVEN = 0x1d040, WIDE = 0x1e040 };
 
-static void born_at(const char *place, uint64_t ptr, unsigned depth)
+static void allocated_at(const char *place, uint64_t ptr, unsigned depth)
 {
 	ts += stride;
 	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = SIZE, .dev = MT_DEV_CPU, .depth = (uint8_t)depth,
@@ -49,7 +49,7 @@ static void by_graph_and_whether_it_returns_it(void **state)
 	some_operator();
 	tell_places();
 	for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		born_at(wanted[i].place, Y, 0);
+		allocated_at(wanted[i].place, Y, 0);
 		assert_string_equal(cat(Y), wanted[i].cat);
 		step_begin(); /* what was guessed of untouched blocks is over with a step */
 		step_end();
@@ -64,9 +64,9 @@ static void what_no_file_tells_of(void **state)
 	(void)state;
 	some_operator();
 	tell_places();
-	born_at("no graph", Y, 0);
-	born_at("never told", TEMP, 0);
-	born(OUT, 0);
+	allocated_at("no graph", Y, 0);
+	allocated_at("never told", TEMP, 0);
+	allocated(OUT, 0);
 	step_begin();
 	step_end();
 	assert_string_equal(cat(Y), "unknown");
@@ -76,13 +76,13 @@ static void what_no_file_tells_of(void **state)
 	assert_string_equal(last_cat(TEMP), "unknown");
 }
 
-/* Labels go back to the birth, also of what is dead by then. */
-static void told_after_the_birth(void **state)
+/* Labels go back to the allocation, also of what is dead by then. */
+static void told_after_the_alloc(void **state)
 {
 	(void)state;
 	some_operator();
-	born_at("forward", Y, 0);
-	born_at("forward's own", TEMP, 0);
+	allocated_at("forward", Y, 0);
+	allocated_at("forward's own", TEMP, 0);
 	freed(TEMP, 0);
 	step_begin();
 	step_end();
@@ -93,7 +93,7 @@ static void told_after_the_birth(void **state)
 	assert_true(byte_ns(CAT_TEMPORARY) > 0);
 	assert_int_equal(m->graph->unplaced[0].id, 0); /* told: nothing waits any more */
 	for (unsigned i = 0; i < UNPLACED_MAX + 10; i++) /* those that wait are bounded */
-		born_at("never told", 0x100000 + 0x100 * (uint64_t)i, 0);
+		allocated_at("never told", 0x100000 + 0x100 * (uint64_t)i, 0);
 	model__check(m);
 }
 
@@ -104,8 +104,8 @@ static void data_flow_goes_on(void **state)
 	some_operator();
 	tell_places();
 	accumulate(WT, 0, GW); /* it trains */
-	born_at("forward's own", TEMP, 0);
-	born_at("forward", Y, 0);
+	allocated_at("forward's own", TEMP, 0);
+	allocated_at("forward", Y, 0);
 	make(OUT, "aten::mm", T(TEMP, R), T(Y, R));
 	op(0, "aten::add", T(OUT, R), T(Y, R), T(X, R));
 	assert_string_equal(cat(OUT), "ACTIVATION");
@@ -137,14 +137,14 @@ static void an_inference_that_makes_gradients_is_a_backward(void **state)
 	send((struct event){ .kind = EV_PLACE, .name = names__add(names, "another's"),
 			     .addr = names__add(names, "inductor: b").v, .flags = EV_PLACE_INFERENCE, .size = 77 });
 	for (unsigned step = 0; step < 3; step++) {
-		born_at("forward", Y, 0);
-		born_at("inference's own", TEMP, 0);
-		born_at("inference", G, 0);
+		allocated_at("forward", Y, 0);
+		allocated_at("inference's own", TEMP, 0);
+		allocated_at("inference", G, 0);
 		freed(TEMP, 0);
 		step_begin();
 		op(0, "aten::add_", T(WT, R | W), T(G, R));
 		step_end();
-		born_at("another's", LATER, 0);
+		allocated_at("another's", LATER, 0);
 		freed(LATER, 0);
 		assert_int_equal(in_phase(PHASE_BACKWARD), step * 2 * SIZE);
 		freed(G, 0);
@@ -161,10 +161,10 @@ static void as_torch_profiler(void **state)
 	some_operator();
 	tell_places();
 	accumulate(WT, 0, GW);
-	born_at("forward", Y, 0);
-	born_at("forward", OUT, 0);
-	born(TEMP, 0); /* the same without a file */
-	born(G, 0);
+	allocated_at("forward", Y, 0);
+	allocated_at("forward", OUT, 0);
+	allocated(TEMP, 0); /* the same without a file */
+	allocated(G, 0);
 	op(0, "aten::mm", T(WT, R), T(X, R), T(Y, W | R), T(TEMP, W | R));
 	op(0, "aten::mm", T(WT, R), T(OUT, R), T(G, R));
 	assert_string_equal(cat(Y), "PARAMETER");
@@ -179,15 +179,15 @@ static void gradients(void **state)
 	some_operator();
 	tell_places();
 	apply(0, "CompiledFunctionBackward", T(OUT));
-	born_at("backward's own", TEMP, 2);
-	born_at("backward", GW, 2);
+	allocated_at("backward's own", TEMP, 2);
+	allocated_at("backward", GW, 2);
 	freed(TEMP, 2);
 	assert_string_equal(cat(GW), "AUTOGRAD_DETAIL");
 	accumulate(WT, 0, GW);
 	assert_string_equal(cat(GW), "GRADIENT");
 	assert_string_equal(last_cat(TEMP), "TEMPORARY");
 	/* compiled autograd: no node is evaluated, an optimizer reads what the graph returned */
-	born_at("inference", G, 0);
+	allocated_at("inference", G, 0);
 	assert_string_equal(cat(G), "ACTIVATION");
 	step_begin();
 	op(0, "aten::add_", T(WT, W | R), T(G, R));
@@ -203,9 +203,9 @@ static void given_and_left(void **state)
 	tell_places();
 	make(GIVEN, "aten::randn");
 	op(0, "aten::normal_", T(GIVEN, W | R));
-	born_at("forward", Y, 0);
+	allocated_at("forward", Y, 0);
 	make(LEFT, "aten::convolution", T(Y, R));
-	born(LATER, 0); /* like a random generator's state: no operator is given it */
+	allocated(LATER, 0); /* like a random generator's state: no operator is given it */
 	make(WIDE, "aten::randn");
 	op(0, "aten::normal_", T(WIDE, W | R)); /* after the last forward */
 	step_begin();
@@ -227,7 +227,7 @@ static void an_eager_job(void **state)
 	make(GIVEN, "aten::randn");
 	op(0, "aten::normal_", T(GIVEN, W | R));
 	make(LEFT, "aten::convolution", T(Y, R));
-	born(LATER, 0);
+	allocated(LATER, 0);
 	step_begin();
 	step_end();
 	assert_string_equal(cat(GIVEN), "unknown");
@@ -244,12 +244,12 @@ static void extended(void **state)
 	some_operator();
 	tell_places();
 	accumulate(WT, 0, GW);
-	born_at("forward's own", TEMP, 0);
+	allocated_at("forward's own", TEMP, 0);
 	op(0, "aten::mm", T(WT, R), T(TEMP, W | R));
 	assert_string_equal(cat(TEMP), "TEMPORARY"); /* ACTIVATION by data flow */
-	born_at("forward", Y, 0);
+	allocated_at("forward", Y, 0);
 	apply(0, "CompiledFunctionBackward", T(Y));
-	born_at("backward", G, 2);
+	allocated_at("backward", G, 2);
 	accumulate(WT, 0, G);
 	assert_string_equal(cat(Y), "ACTIVATION");
 	assert_string_equal(cat(G), "GRADIENT");
@@ -263,7 +263,7 @@ static void carried_on(void **state)
 	(void)state;
 	some_operator();
 	tell_places();
-	born_at("forward's own", TEMP, 0);
+	allocated_at("forward's own", TEMP, 0);
 	assert_true(graph__memory(m->graph, block(TEMP)->id, &ev));
 	ev.kind = EV_WAS_FLOW;
 	ev.dev = MT_DEV_CPU;
@@ -284,7 +284,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_birth),
+		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_alloc),
 		TEST(gradients), TEST(an_inference_that_makes_gradients_is_a_backward), TEST(given_and_left),
 		TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler),
 		cmocka_unit_test_setup_teardown(data_flow_goes_on, setup_extended, teardown),

@@ -98,7 +98,7 @@ static void given(struct made *s, int from, int named)
 	}
 }
 
-/* The order in which the given ones were met says nothing: it made the answer 25 % too high. */
+/* The order in which the given ones were seen says nothing: it made the answer 25 % too high. */
 static void test_given_ones_have_no_order(void **state)
 {
 	struct made a, b;
@@ -128,7 +128,7 @@ static void test_given_ones_have_no_order(void **state)
 }
 
 /* What the step makes has its order, and where one step has more than the other the next ones that are alike go on. */
-static void test_born_ones_go_in_order(void **state)
+static void test_allocated_ones_go_in_order(void **state)
 {
 	struct made a, b;
 	struct mates m;
@@ -211,7 +211,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_given_ones_have_no_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_born_ones_go_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_allocated_ones_go_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_doubts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_guess, setup, teardown),
 	};

@@ -120,7 +120,7 @@ static void preexisting_blocks_never_count_below_zero(void **state)
 	assert_int_equal(rep->devs[0].frees, 0);
 }
 
-static void a_second_birth_means_a_lost_free(void **state)
+static void a_second_alloc_means_a_lost_free(void **state)
 {
 	(void)state;
 	alloc(0x10, 100, 0, 0);
@@ -448,7 +448,7 @@ static void too_many_living_processes(void **state)
 	assert_int_equal(report()->devs[0].live, 0);
 }
 
-/* operator delete tells, then the free that it calls: one death, of a block seen born or not. */
+/* operator delete tells, then the free that it calls: one death, of a block seen allocated or not. */
 static void a_free_told_twice(void **state)
 {
 	(void)state;
@@ -669,7 +669,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(blocks_live_and_die),
 		TEST(preexisting_blocks_never_count_below_zero),
-		TEST(a_second_birth_means_a_lost_free),
+		TEST(a_second_alloc_means_a_lost_free),
 		TEST(empty_tensors_are_none_but_malloc_0_is_a_block),
 		TEST(layers_are_not_added),
 		TEST(counts_what_is_called_again_once),

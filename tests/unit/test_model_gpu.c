@@ -92,7 +92,7 @@ static void caching_allocator(void **state)
 	assert_int_equal(rep->devs[0].preexisting_frees, 0);
 }
 
-/* Attached in mid-run: what the allocator says to have and nobody saw born. */
+/* Attached in mid-run: what the allocator says to have and nobody saw allocated. */
 static void before_the_attach(void **state)
 {
 	const struct report_segments *s;
@@ -167,8 +167,8 @@ static void no_caching(void **state)
 	assert_int_equal(rep->devs[0].segs.live, 0);
 }
 
-/* An operator was given a tensor that nobody saw born. */
-static void met(uint8_t where, uint64_t ptr, uint64_t size)
+/* An operator was given a tensor that nobody saw allocated. */
+static void late(uint8_t where, uint64_t ptr, uint64_t size)
 {
 	static uint32_t seq;
 
@@ -178,11 +178,11 @@ static void met(uint8_t where, uint64_t ptr, uint64_t size)
 }
 
 /* Without the caching allocator's word the memory's end is theirs. */
-static void what_was_met_ends_with_its_memory(void **state)
+static void what_was_late_ends_with_its_memory(void **state)
 {
 	(void)state;
-	met(C0, 0x10000000, 1000);
-	met(C0, 0x20000000, 500);
+	late(C0, 0x10000000, 1000);
+	late(C0, 0x20000000, 500);
 	assert_int_equal(dev(C0)->live, 1500);
 	SEND(.kind = MT_EV_REQUEST_FREE, .addr = 0x10000000); /* no caching */
 	SEND(.kind = MT_EV_SEG_FREE, .flags = MT_SEG_DEVICE, .addr = 0x10000000);
@@ -191,16 +191,16 @@ static void what_was_met_ends_with_its_memory(void **state)
 	assert_int_equal(dev(C0)->live, 0);
 	assert_int_equal(rep->devs[0].frees, 2);
 	assert_int_equal(rep->devs[0].preexisting_frees, 0);
-	met(C0, 0x30000000, 700); /* its end is not seen: the place is given anew */
+	late(C0, 0x30000000, 700); /* its end is not seen: the place is given anew */
 	SEND(.kind = MT_EV_REQUEST, .dev = C0, .addr = 0x30000000, .size = 800);
 	assert_int_equal(dev(C0)->live, 800);
 	assert_int_equal(rep->devs[0].allocs, 1);
 }
 
-static void what_was_met_is_the_caching_allocators(void **state)
+static void what_was_late_is_the_caching_allocators(void **state)
 {
 	(void)state;
-	met(C0, 0x10000000, 1000);
+	late(C0, 0x10000000, 1000);
 	cached(0x20000000, 500, 512, 1536, 20 * MB);
 	assert_int_equal(dev(C0)->live, 1512);
 	SEND(.kind = MT_EV_REQUEST_FREE, .addr = 0x10000000);
@@ -210,19 +210,19 @@ static void what_was_met_is_the_caching_allocators(void **state)
 	assert_int_equal(rep->devs[0].preexisting_frees, 0);
 }
 
-/* Two were met at one address, on two devices (one of them no longer there), and now a third of another size. */
+/* Two were seen at one address, on two devices (one of them no longer there), and now a third of another size. */
 static void one_address_is_one_tensor(void **state)
 {
 	(void)state;
-	met(MT_DEV_CPU, 0x10000000, 400);
+	late(MT_DEV_CPU, 0x10000000, 400);
 	SEND(.kind = MT_EV_ALLOC, .dev = C0, .addr = 0x10000000, .size = 300);
-	met(C0, 0x10000000, 256);
+	late(C0, 0x10000000, 256);
 	dev(C0);
-	met(MT_DEV_CPU, 0x20000000, 400);
+	late(MT_DEV_CPU, 0x20000000, 400);
 	SEND(.kind = MT_EV_FREE, .dev = MT_DEV_CPU, .addr = 0x20000000);
-	met(C0, 0x20000000, 4000);
-	met(MT_DEV_CPU, 0x20000000, 256);
-	met(C0, 0x20000000, 256);
+	late(C0, 0x20000000, 4000);
+	late(MT_DEV_CPU, 0x20000000, 256);
+	late(C0, 0x20000000, 256);
 	dev(C0);
 }
 
@@ -619,8 +619,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(caching_allocator), TEST(before_the_attach), TEST(expandable_segments), TEST(stream_ordered),
-		TEST(no_caching), TEST(what_was_met_ends_with_its_memory),
-		TEST(what_was_met_is_the_caching_allocators), TEST(one_address_is_one_tensor), TEST(totals_decide),
+		TEST(no_caching), TEST(what_was_late_ends_with_its_memory),
+		TEST(what_was_late_is_the_caching_allocators), TEST(one_address_is_one_tensor), TEST(totals_decide),
 		TEST(backends_are_a_processs_own), TEST(nvml_knows_more),
 		TEST(counters_are_believed_when_they_follow), TEST(counters_that_cannot_be), TEST(counters_of_many_processes),
 		TEST(categories_on_two_devices), TEST(a_second_try_that_works_is_no_oom),

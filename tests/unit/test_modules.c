@@ -93,7 +93,7 @@ static void enter(uint8_t kind, const char *name)
 	depth++;
 }
 
-static uint64_t born(uint64_t size)
+static uint64_t allocated(uint64_t size)
 {
 	struct event ev = { .kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = next_ptr += 0x1000, .size = size };
 
@@ -117,7 +117,7 @@ static uint64_t op(uint64_t module, uint64_t given, uint64_t size)
 		send((struct event){ .kind = EV_ARG, .dev = MT_DEV_CPU, .addr = given, .size = 16, .depth = (uint8_t)depth,
 				     .seq = seq, .flags = MT_CLASS_PLAIN });
 	at(module, 0);
-	ptr = born(size);
+	ptr = allocated(size);
 	depth--;
 	return ptr;
 }
@@ -267,7 +267,7 @@ static void phases_of_a_step_and_their_marks(void **state)
 		(void)op(0, 0, 160);
 	}
 	at(NET, MT_MODULE_NO_GRAD);
-	(void)born(320);
+	(void)allocated(320);
 	report();
 	assert_int_equal(rep->modules.phases[PHASE_FORWARD].alloc_bytes, 60);
 	assert_int_equal(rep->modules.phases[PHASE_FORWARD].entries, 2);
@@ -373,7 +373,7 @@ static void an_optimizer_s_time_ends_with_it(void **state)
 	assert_in_range(rep->modules.phases[PHASE_OTHER].ns, 750000, 759000);
 }
 
-/* Rows are made by the first birth: that is no order. */
+/* Rows are made by the first allocation: that is no order. */
 static void modules_are_in_the_order_of_named_modules(void **state)
 {
 	static const char *const want[] = { "", "block", "block.linear", "head" };
@@ -465,7 +465,7 @@ static void regions_of_modules_make_phases(void **state)
 	(void)state;
 	(void)op(0, 0, 1); /* a batch */
 	region("nn.Module#(Net)", 1);
-	assert_int_equal(report()->marks.total, 0); /* a forward begins with what is born in it */
+	assert_int_equal(report()->marks.total, 0); /* a forward begins with what is allocated in it */
 	(void)op(0, 0, 10);
 	region("", 0);
 	(void)op(0, 0, 20); /* the loss */
@@ -485,13 +485,13 @@ static void regions_of_modules_make_phases(void **state)
 	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 1);
 }
 
-/* When an operator is entered, nothing is born in it yet. */
+/* When an operator is entered, nothing is allocated in it yet. */
 static void operators_have_the_phase_that_is_known_when_they_begin(void **state)
 {
 	(void)state;
 	define_net();
 	(void)op(LINEAR, 0, 10);
-	assert_int_equal(op_phase, PHASE_OTHER); /* its birth is the first that is known of the forward */
+	assert_int_equal(op_phase, PHASE_OTHER); /* its allocation is the first that is known of the forward */
 	(void)op(0, 0, 20);
 	assert_int_equal(op_phase, PHASE_FORWARD);
 	enter(MT_EV_NODE, "AddmmBackward0");
@@ -511,14 +511,14 @@ static void grad_mode_off_inside_a_forward_is_forward(void **state)
 	define_net();
 	(void)op(LINEAR, 0, 10);
 	at(BLOCK, MT_MODULE_NO_GRAD);
-	(void)born(5);
+	(void)allocated(5);
 	at(0, MT_MODULE_NO_GRAD);
-	(void)born(2);
+	(void)allocated(2);
 	assert_int_equal(report()->modules.phases[PHASE_FORWARD].alloc_bytes, 17);
 }
 
 /* A block of a generated graph, at a line of which the file told. */
-static uint64_t born_in(const char *graph, uint64_t size)
+static uint64_t allocated_in(const char *graph, uint64_t size)
 {
 	struct event ev = { .kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = next_ptr += 0x1000, .size = size,
 			    .name = names__add(names, graph) };
@@ -544,17 +544,17 @@ static void a_generated_forward_is_a_forward(void **state)
 	tell_graphs();
 	for (unsigned step = 0; step < 3; step++) {
 		at(NET, MT_MODULE_NO_GRAD);
-		(void)born_in("forward", 10);
-		(void)born(5); /* of an operator in it */
+		(void)allocated_in("forward", 10);
+		(void)allocated(5); /* of an operator in it */
 		at(0, 0);
-		(void)born(2); /* the loss */
+		(void)allocated(2); /* the loss */
 		enter(MT_EV_NODE, "CompiledFunctionBackward");
-		(void)born_in("forward", 20); /* computed again */
+		(void)allocated_in("forward", 20); /* computed again */
 		depth--;
 		region("Optimizer.step#Adam.step", 1);
 		region("", 0);
 		at(NET, MT_MODULE_NO_GRAD);
-		(void)born_in("inference", 40);
+		(void)allocated_in("inference", 40);
 		at(0, 0);
 	}
 	report();
@@ -581,7 +581,7 @@ static uint64_t backward_of_generated_code(void)
 	uint64_t grad;
 
 	enter(MT_EV_NODE, "CompiledFunctionBackward");
-	grad = born(40);
+	grad = allocated(40);
 	depth--;
 	enter(MT_EV_NODE, "torch::autograd::AccumulateGrad");
 	enter(MT_EV_ACC, "torch::autograd::AccumulateGrad");
@@ -609,7 +609,7 @@ static void steps_of_a_compiled_optimizer(void **state)
 				dies(grad);
 			for (unsigned batch = 0; batch < 2; batch++) {
 				at(NET, MT_MODULE_NO_GRAD);
-				(void)born_in("forward", 10);
+				(void)allocated_in("forward", 10);
 				at(0, 0);
 				if (clear == ZERO_GRAD_AFTER_FORWARD && !batch)
 					zero_grad();
@@ -704,7 +704,7 @@ static void op_named(const char *name, uint64_t module, uint64_t size)
 {
 	enter(MT_EV_OP, name);
 	at(module, 0);
-	(void)born(size);
+	(void)allocated(size);
 	depth--;
 }
 
@@ -750,8 +750,8 @@ static void operators_and_modules_are_bounded(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < OP_MODULES_MAX + 100; i++)
-		op_modules__born(&s, i / 100, i % 100, (uint8_t)(i % 9), 8);
-	op_modules__born(&s, 0, 0, PHASE_FORWARD, 8); /* there already */
+		op_modules__allocated(&s, i / 100, i % 100, (uint8_t)(i % 9), 8);
+	op_modules__allocated(&s, 0, 0, PHASE_FORWARD, 8); /* there already */
 	assert_int_equal(s.cnt, OP_MODULES_MAX);
 	assert_int_equal(s.rest.alloc_count, 100);
 	for (uint32_t i = 0; i < 2 * OP_MODULES_MAX; i++)
@@ -766,9 +766,9 @@ static void named_storages_are_their_module_s(void **state)
 
 	(void)state;
 	define_net();
-	w = born(64);
-	g = born(64);
-	s = born(128);
+	w = allocated(64);
+	g = allocated(64);
+	s = allocated(128);
 	now += 1000000000;
 	for (unsigned i = 0; i < 2; i++) { /* told again: counted once */
 		name_as("Net", w, 64, EV_TENSOR_PARAMETER);
@@ -815,9 +815,9 @@ static void optimizer_state_is_of_the_model_that_is_trained(void **state)
 	define_net();
 	define_as(0x9000, 0, "", "Other", "Other");
 	define_as(0x9100, 0x9000, "block.linear", "Other", "Linear");
-	one = born(64);
-	other = born(32);
-	whose = born(16);
+	one = allocated(64);
+	other = allocated(32);
+	whose = allocated(16);
 	now += 1000000000;
 	state_of("Net", one);
 	name_as("Adam", one, 64, EV_TENSOR_STATE);
@@ -877,7 +877,7 @@ static void hostile_ids_and_phases(void **state)
 {
 	(void)state;
 	send((struct event){ .kind = EV_MODULE, .addr = 8, .seq = UINT32_MAX, .name = { UINT32_MAX } });
-	send((struct event){ .kind = EV_WAS_MODULE, .dev = MT_DEV_CPU, .addr = born(8), .size = 8, .flags = 255 });
+	send((struct event){ .kind = EV_WAS_MODULE, .dev = MT_DEV_CPU, .addr = allocated(8), .size = 8, .flags = 255 });
 	assert_int_equal(report()->modules.phases[PHASE_OTHER].live, 8);
 }
 

@@ -31,19 +31,19 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct block born(uint64_t ts, uint64_t op, uint64_t size)
+static struct block allocated(uint64_t ts, uint64_t op, uint64_t size)
 {
 	struct block b = { .id = ++id, .size = size, .op = op, .dev = MT_DEV_CPU };
 
-	tally__born(&ops, 0, (uint32_t)op, size, dev->epoch);
-	device__born(dev, &b, nobodys, ts);
+	tally__allocated(&ops, 0, (uint32_t)op, size, dev->epoch);
+	device__allocated(dev, &b, nobodys, ts);
 	return b;
 }
 
 static void died(uint64_t ts, const struct block *b)
 {
-	tally__died(&ops, 0, (uint32_t)b->op, b->size, dev->epoch);
-	device__died(dev, b, ts);
+	tally__freed(&ops, 0, (uint32_t)b->op, b->size, dev->epoch);
+	device__freed(dev, b, ts);
 }
 
 static uint64_t op_at_peak(uint32_t op)
@@ -56,10 +56,10 @@ static void shares_are_those_of_the_peak(void **state)
 	struct block a, b, c;
 
 	(void)state;
-	a = born(1, 1, 100);
-	b = born(2, 2, 50); /* the peak: 150 */
+	a = allocated(1, 1, 100);
+	b = allocated(2, 2, 50); /* the peak: 150 */
 	died(3, &a);
-	c = born(4, 3, 60); /* 110 */
+	c = allocated(4, 3, 60); /* 110 */
 	assert_int_equal(dev->peak, 150);
 	assert_int_equal(dev->peak_ts_ns, 2);
 	assert_int_equal(op_at_peak(1), 100);
@@ -68,7 +68,7 @@ static void shares_are_those_of_the_peak(void **state)
 	died(5, &b);
 	died(6, &c);
 	assert_int_equal(op_at_peak(2), 50);
-	born(7, 3, 151);
+	allocated(7, 3, 151);
 	assert_int_equal(op_at_peak(1), 0);
 	assert_int_equal(op_at_peak(2), 0);
 	assert_int_equal(op_at_peak(3), 151);
@@ -80,9 +80,9 @@ static void equal_is_no_new_peak(void **state)
 	struct block a;
 
 	(void)state;
-	a = born(1, 1, 100);
+	a = allocated(1, 1, 100);
 	died(2, &a);
-	born(3, 2, 100);
+	allocated(3, 2, 100);
 	assert_int_equal(dev->peak_ts_ns, 1);
 	assert_int_equal(op_at_peak(1), 100);
 	assert_int_equal(op_at_peak(2), 0);
@@ -94,10 +94,10 @@ static void equal_and_better_known_is_the_peak(void **state)
 
 	(void)state;
 	nobodys = 100;
-	a = born(1, 1, 100);
+	a = allocated(1, 1, 100);
 	died(2, &a);
 	nobodys = 0;
-	a = born(3, 2, 100); /* of a module now */
+	a = allocated(3, 2, 100); /* of a module now */
 	assert_int_equal(dev->peak, 100);
 	assert_int_equal(dev->peak_ts_ns, 3);
 	assert_int_equal(op_at_peak(1), 0);
@@ -105,13 +105,13 @@ static void equal_and_better_known_is_the_peak(void **state)
 	died(4, &a);
 	assert_int_equal(dev->peak_blocks.cnt, 1);
 	b.id = ++id;
-	tally__born(&ops, 0, 2, b.size, dev->epoch);
-	device__born(dev, &b, nobodys, 5); /* and of a known category */
+	tally__allocated(&ops, 0, 2, b.size, dev->epoch);
+	device__allocated(dev, &b, nobodys, 5); /* and of a known category */
 	assert_int_equal(dev->peak_ts_ns, 5);
 	assert_int_equal(dev->peak_blocks.cnt, 0);
 	assert_int_equal(device_cat__at_peak(&dev->cats[CAT_ACTIVATION], dev->epoch), 100);
 	died(6, &b);
-	born(7, 1, 100); /* less known: not this one */
+	allocated(7, 1, 100); /* less known: not this one */
 	assert_int_equal(dev->peak_ts_ns, 5);
 	assert_int_equal(op_at_peak(2), 100);
 }
@@ -121,16 +121,16 @@ static void freed_since_the_peak_are_kept(void **state)
 	struct block a, b;
 
 	(void)state;
-	a = born(1, 1, 100);
-	b = born(2, 1, 50);
+	a = allocated(1, 1, 100);
+	b = allocated(2, 1, 50);
 	died(3, &a);
-	a = born(4, 1, 10); /* born after the peak: not part of it */
+	a = allocated(4, 1, 10); /* allocated after the peak: not part of it */
 	died(5, &a);
 	died(6, &b);
 	assert_int_equal(dev->peak_blocks.cnt, 2);
 	assert_int_equal(dev->peak_blocks.heap[0].block.id, 2); /* the smallest on top */
 	assert_int_equal(dev->peak_blocks.heap[0].freed_ts_ns, 6);
-	born(7, 1, 1000);
+	allocated(7, 1, 1000);
 	assert_int_equal(dev->peak_blocks.cnt, 0);
 }
 
@@ -148,7 +148,7 @@ static void only_the_largest_are_kept(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < n; i++)
-		blocks[i] = born(i, 1, 1 + i * 7919 % n); /* 7919 is prime: each size once */
+		blocks[i] = allocated(i, 1, 1 + i * 7919 % n); /* 7919 is prime: each size once */
 	for (size_t i = 0; i < n; i++)
 		died(n + i, &blocks[i]);
 	assert_int_equal(dev->peak_blocks.cnt, PEAK_FREED_MAX);
@@ -163,11 +163,11 @@ static void integral_of_live_over_time(void **state)
 	struct block a;
 
 	(void)state;
-	a = born(10, 1, 100);
-	born(20, 1, 50);
+	a = allocated(10, 1, 100);
+	allocated(20, 1, 50);
 	died(30, &a);
 	assert_int_equal(device__byte_ns(dev, 40), 100 * 10 + 150 * 10 + 50 * 10);
-	born(41, 1, 1ull << 57);
+	allocated(41, 1, 1ull << 57);
 	assert_true(device__byte_ns(dev, UINT64_MAX) == UINT64_MAX); /* 121 bits: says "at least" */
 }
 

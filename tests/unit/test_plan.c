@@ -373,7 +373,7 @@ static const struct plan_cover *find_cover(const struct planned *x, enum source 
 	return NULL;
 }
 
-/* What frees is set first, then returns and ends, then births; operators are last. */
+/* What frees is set first, then returns and ends, then allocations; operators are last. */
 static int rank(const struct site *s)
 {
 	if (site__is_mark(s))

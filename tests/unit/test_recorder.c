@@ -237,7 +237,7 @@ static void on_a_full_disk(void **state)
 	end();
 }
 
-static void births(struct model *m, unsigned cnt)
+static void allocs(struct model *m, unsigned cnt)
 {
 	for (unsigned i = 0; i < cnt; i++) {
 		struct event ev = { .ts_ns = ts_ns++, .kind = MT_EV_ALLOC, .pid = 1, .addr = rnd(), .size = i };
@@ -274,13 +274,13 @@ static void windows_beside_the_loop(void **state)
 	assert_true(f && !fclose(f));
 	begin((struct recorder_opts){ .path = path, .window_ns = 60 * S, .window_bytes = 8u << 20 });
 	m = model__new(names, &model_opts);
-	births(m, 100);
+	allocs(m, 100);
 	recorder__dump(&rec, m, "asked");
 	assert_non_null(rec.dump);
-	births(m, 50);
+	allocs(m, 50);
 	recorder__dump(&rec, m, "asked again");
 	tick_until_written(m, 2);
-	births(m, 7);
+	allocs(m, 7);
 	recorder__dump(&rec, m, "and once more"); /* is waited for */
 	assert_int_equal(recorder__close(&rec, m, "the end", lost, &err), 0);
 	assert_int_equal(rec.windows_cnt, 3);
@@ -304,7 +304,7 @@ static void new_peaks_leave_files_for_others(void **state)
 	(void)state;
 	begin((struct recorder_opts){ .path = path, .window_ns = 60 * S, .window_bytes = 8u << 20, .new_peak = 0.01 });
 	m = model__new(names, &model_opts);
-	births(m, 10);
+	allocs(m, 10);
 	for (unsigned i = 0; i < 40; i++) {
 		rec.new_peak.since_ns = rec.new_peak.risen_ns = 1; /* one that is over for long */
 		recorder__tick(&rec, m, S);

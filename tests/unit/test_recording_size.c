@@ -103,7 +103,7 @@ static void write_names(unsigned cnt)
 }
 
 /* Blocks one behind the other, one each nanosecond. */
-static void write_births(unsigned cnt)
+static void write_allocs(unsigned cnt)
 {
 	struct names *names = names__new();
 	struct rec_writer *w = open_writer(names);
@@ -143,11 +143,11 @@ static void test_events_of_a_small_file(void **state)
 	int is_whole;
 
 	(void)state;
-	write_births(2000000);
+	write_allocs(2000000);
 	assert_in_range(file_len, 2000000 / MTR_EVENTS_RATIO_MAX, 3000000);
 	read_all(&names, &events, &is_whole);
 	assert_true(is_whole && events == 2000000);
-	write_births(2000000);
+	write_allocs(2000000);
 	squeeze();
 	len = file_len;
 	assert_in_range(len, 1, 20000);
@@ -165,7 +165,7 @@ static void test_names_that_are_missing(void **state)
 	uint8_t *second;
 
 	(void)state;
-	write_births(FRAME + 1);
+	write_allocs(FRAME + 1);
 	memcpy(&h, file + sizeof(struct mtr_file), sizeof(h));
 	second = file + sizeof(struct mtr_file) + sizeof(h) + h.body_bytes;
 	memcpy(&h, second, sizeof(h));

@@ -47,7 +47,7 @@ static void forward(void)
 	make(A, "aten::mul.Tensor", T(X, R));
 	op(0, "aten::linear", T(A, R), T(WT, R | WEIGHT));
 	op(1, "aten::mm", T(A, R), T(WT, R));
-	born(B, 2);
+	allocated(B, 2);
 	make(LOSS, "aten::sum", T(B, R));
 }
 
@@ -60,8 +60,8 @@ static void mm_backward(void)
 {
 	apply(0, "MmBackward0", T(SEED));
 	op(2, "aten::mm", T(SEED, R), T(A, R), T(WT, R));
-	born(GA, 3);
-	born(GW, 3);
+	allocated(GA, 3);
+	allocated(GW, 3);
 	freed(A, 1);
 	accumulate(WT, 0, GW);
 }
@@ -71,7 +71,7 @@ static void backward(void)
 	backward_begins();
 	apply(0, "TanhBackward0", T(SEED));
 	op(2, "aten::tanh_backward", T(SEED, R), T(B, R));
-	born(Y, 3);
+	allocated(Y, 3);
 	freed(Y, 1);
 	freed(B, 1);
 	mm_backward();
@@ -144,7 +144,7 @@ static void freed_in_a_node(void **state)
 	make(C, "aten::empty");
 	backward_begins();
 	apply(0, "CompiledFunctionBackward", T(SEED));
-	born(GA, 2);
+	allocated(GA, 2);
 	freed(C, 2);
 	apply(0, "TanhBackward0", T(SEED));
 	freed(B, 1);
@@ -231,7 +231,7 @@ static void recomputed(void **state)
 	backward_begins();
 	apply(0, "CheckpointFunctionBackward", T(SEED));
 	op(2, "aten::mul.Tensor", T(X, R));
-	born(A, 3);
+	allocated(A, 3);
 	frame(MT_EV_NODE, "MulBackward0", 2);
 	op(3, "aten::mul.Tensor", T(SEED, R), T(A, R));
 	freed(A, 3);
@@ -366,7 +366,7 @@ static void too_many(void **state)
 	forward();
 	op(0, "aten::split", T(X, R));
 	for (uint64_t i = 0; i < MANY; i++)
-		born(0x10000000 + 64 * i, 1);
+		allocated(0x10000000 + 64 * i, 1);
 	backward_begins();
 	apply(0, "SplitBackward0", T(SEED));
 	for (uint64_t i = 0; i < MANY; i++)

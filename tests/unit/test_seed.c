@@ -144,7 +144,7 @@ static void test_requests_chosen(void **state)
 	assert_true(aimed < random + random / 5);
 }
 
-/* Texts that met in the table of names must be found all the same, whatever the seed. */
+/* Texts that collide in the table of names must be found all the same, whatever the seed. */
 static void test_names_seeds(void **state)
 {
 	(void)state;
@@ -193,7 +193,7 @@ static char *chrome(int ops, void (*fill)(const struct export_format *f, struct 
 static void fill_open(const struct export_format *f, struct export_ctx *c, struct names *names, struct labels *labels)
 {
 	for (uint64_t id = 1; id <= 300; id++) {
-		struct tl_event born = { .kind = TL_CREATE, .ts_ns = 1000 * id, .id = id, .size = 64, .dev = MT_DEV_CPU,
+		struct tl_event allocated = { .kind = TL_CREATE, .ts_ns = 1000 * id, .id = id, .size = 64, .dev = MT_DEV_CPU,
 					 .pid = 1, .tid = 2, .ptr = id << 12 };
 		struct tl_event named = { .kind = TL_NAME, .ts_ns = 1000 * id, .id = id, .dev = MT_DEV_CPU, .pid = 1 };
 		char name[32];
@@ -201,7 +201,7 @@ static void fill_open(const struct export_format *f, struct export_ctx *c, struc
 		snprintf(name, sizeof(name), "layers.%u.weight", (unsigned)id);
 		named.op = names__add(names, name);
 		assert_int_equal(labels__event(labels, &named), 0);
-		assert_int_equal(f->event(c, &born, 0), 0);
+		assert_int_equal(f->event(c, &allocated, 0), 0);
 	}
 }
 
@@ -249,10 +249,11 @@ static uint32_t kept_order(name_id *ret, uint32_t max)
 	recorded__init(&r);
 	r.names = names;
 	for (uint64_t id = 1; id <= 40; id++) {
-		struct tl_event born = { .kind = TL_CREATE, .ts_ns = 1000, .id = id, .size = 64, .dev = MT_DEV_CPU, .pid = 1,
+		struct tl_event allocated = { .kind = TL_CREATE, .ts_ns = 1000, .id = id, .size = 64,
+					      .dev = MT_DEV_CPU, .pid = 1,
 					 .tid = 2, .op = { 3 }, .region = { (uint32_t)(100 - id) } };
 
-		assert_int_equal(recorded__event(&r, &born), 0);
+		assert_int_equal(recorded__event(&r, &allocated), 0);
 		edges[id - 1] = (struct tl_edge){ .id = id, .flags = TL_EDGE_IN | TL_EDGE_GIVEN, .dev = MT_DEV_CPU };
 	}
 	for (uint64_t ns = 2000; ns <= 3000; ns += 1000) {

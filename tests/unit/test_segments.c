@@ -49,8 +49,8 @@ static void block(struct fix *f, uint64_t ptr, uint64_t size)
 	assert_false(live);
 	b->size = size;
 	b->id = ++f->id;
-	b->born_ts_ns = f->ts_ns;
-	segments__born(f->s, b);
+	b->allocated_ts_ns = f->ts_ns;
+	segments__allocated(f->s, b);
 	segments__check(f->s);
 }
 
@@ -642,7 +642,7 @@ static void test_nonsense(void **state)
 		ev.aux = (uint32_t)(x >> 20 & 0xfff) << 12;
 		segments__event(f->s, &ev);
 		if (!(x >> 50 & 7))
-			segments__born(f->s, &(struct block){ .pid = ev.pid, .dev = C0, .ptr = ev.addr, .size = ev.size });
+			segments__allocated(f->s, &(struct block){ .pid = ev.pid, .dev = C0, .ptr = ev.addr, .size = ev.size });
 		if (!(x >> 48 & 0x3fff))
 			segments__drop_pid(f->s, ev.pid);
 		if (!(x >> 45 & 15)) {

@@ -49,7 +49,7 @@ static void tell(struct tl_event ev)
 	assert_int_equal(recorded__event(&rec, &ev), 0);
 }
 
-static void born(uint64_t ts, uint64_t id, uint64_t size, enum phase phase, const char *module, enum category cat)
+static void allocated(uint64_t ts, uint64_t id, uint64_t size, enum phase phase, const char *module, enum category cat)
 {
 	tell((struct tl_event){ .kind = TL_CREATE, .ts_ns = ts, .id = id, .size = size, .op = names__add(names, "aten::empty"),
 				.module = names__add(names, module), .root = names__add(names, module ? "Net" : ""),
@@ -72,7 +72,7 @@ static void uses(uint64_t ts, uint64_t id)
 
 static void parameter(uint64_t id, uint64_t size, const char *path, const char *type)
 {
-	born(id, id, size, PHASE_OTHER, "", CAT_PARAMETER);
+	allocated(id, id, size, PHASE_OTHER, "", CAT_PARAMETER);
 	tell((struct tl_event){ .kind = TL_NAME, .ts_ns = id, .id = id, .op = names__add(names, path),
 				.type = names__add(names, type), .depth = EV_TENSOR_PARAMETER });
 }
@@ -85,17 +85,17 @@ static void job(void)
 	parameter(3, 1000, "layers.0.weight", "float32[250]");
 	for (uint64_t i = 0; i < 3; i++)
 		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = 100 + 100 * i });
-	born(210, 10, 8, PHASE_FORWARD, "", CAT_ACTIVATION);
-	born(220, 11, 16, PHASE_FORWARD, "layers.0.norm", CAT_ACTIVATION);
+	allocated(210, 10, 8, PHASE_FORWARD, "", CAT_ACTIVATION);
+	allocated(220, 11, 16, PHASE_FORWARD, "layers.0.norm", CAT_ACTIVATION);
 	uses(221, 1);
-	born(230, 12, 8, PHASE_FORWARD, "head", CAT_ACTIVATION);
+	allocated(230, 12, 8, PHASE_FORWARD, "head", CAT_ACTIVATION);
 	uses(231, 2);
-	born(240, 13, 4, PHASE_BACKWARD, "head", CAT_TEMPORARY);
+	allocated(240, 13, 4, PHASE_BACKWARD, "head", CAT_TEMPORARY);
 	died(245, 12);
 	died(245, 13);
-	born(250, 14, 120, PHASE_BACKWARD, "layers.0", CAT_GRADIENT);
+	allocated(250, 14, 120, PHASE_BACKWARD, "layers.0", CAT_GRADIENT);
 	died(255, 11);
-	born(260, 15, 40, PHASE_BACKWARD, "", CAT_GRADIENT);
+	allocated(260, 15, 40, PHASE_BACKWARD, "", CAT_GRADIENT);
 	uses(270, 1);
 	died(270, 10);
 	died(305, 14);
@@ -173,7 +173,7 @@ static void test_nothing_to_shard(void **state)
 	struct whatif w;
 
 	(void)state;
-	born(1, 1, 10, PHASE_FORWARD, "layers.0", CAT_ACTIVATION);
+	allocated(1, 1, 10, PHASE_FORWARD, "layers.0", CAT_ACTIVATION);
 	for (uint64_t i = 0; i < 3; i++)
 		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = 100 + 100 * i });
 	recorded__end(&rec);
@@ -205,31 +205,31 @@ static void two_modules(void)
 	parameter(1, 100, "head.weight", "float32[25]");
 	for (uint64_t i = 0; i < 3; i++)
 		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = 100 + 100 * i });
-	born(210, 10, 10, PHASE_FORWARD, "", CAT_ACTIVATION);
+	allocated(210, 10, 10, PHASE_FORWARD, "", CAT_ACTIVATION);
 	uses(212, 10);
 	for (uint64_t m = 0; m < 2; m++) {
 		uint64_t at = 220 + 10 * m, id = 20 + 10 * m;
 		const char *module = m ? "layers.1" : "layers.0";
 
-		born(at, id, 60, PHASE_FORWARD, module, CAT_ACTIVATION);
+		allocated(at, id, 60, PHASE_FORWARD, module, CAT_ACTIVATION);
 		uses(at + 2, id);
-		born(at + 4, id + 1, 40, PHASE_FORWARD, module, CAT_TEMPORARY);
+		allocated(at + 4, id + 1, 40, PHASE_FORWARD, module, CAT_TEMPORARY);
 		died(at + 6, id + 1);
 		uses(at + 7, 1);
-		born(at + 8, id + 2, 10, PHASE_FORWARD, module, CAT_ACTIVATION);
+		allocated(at + 8, id + 2, 10, PHASE_FORWARD, module, CAT_ACTIVATION);
 		if (!m)
 			died(229, 10);
 		uses(at + 11, id + 2);
 	}
-	born(242, 40, 5, PHASE_FORWARD, "", CAT_ACTIVATION);
+	allocated(242, 40, 5, PHASE_FORWARD, "", CAT_ACTIVATION);
 	uses(243, 40);
-	born(250, 50, 5, PHASE_BACKWARD, "layers.1", CAT_TEMPORARY);
+	allocated(250, 50, 5, PHASE_BACKWARD, "layers.1", CAT_TEMPORARY);
 	died(251, 32);
 	died(251, 40);
 	died(260, 30);
 	died(262, 22);
 	died(262, 50);
-	born(265, 51, 5, PHASE_BACKWARD, "layers.0", CAT_TEMPORARY);
+	allocated(265, 51, 5, PHASE_BACKWARD, "layers.0", CAT_TEMPORARY);
 	died(270, 20);
 	died(271, 51);
 	recorded__end(&rec);
@@ -278,11 +278,11 @@ static void test_median_time(void **state)
 		uint64_t at = 1000 * (i + 1), id = 10 * (i + 1);
 
 		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = at });
-		born(at + 500, id, 60, PHASE_FORWARD, "layers.0", CAT_ACTIVATION);
+		allocated(at + 500, id, 60, PHASE_FORWARD, "layers.0", CAT_ACTIVATION);
 		uses(at + 505, id);
-		born(at + 500 + took[i], id + 1, 8, PHASE_FORWARD, "", CAT_ACTIVATION);
+		allocated(at + 500 + took[i], id + 1, 8, PHASE_FORWARD, "", CAT_ACTIVATION);
 		if (took[i])
-			born(at + 700, id + 2, 8, PHASE_BACKWARD, "layers.0", CAT_TEMPORARY);
+			allocated(at + 700, id + 2, 8, PHASE_BACKWARD, "layers.0", CAT_TEMPORARY);
 		for (uint64_t k = 0; k < 2 + (took[i] > 0); k++)
 			died(at + 800, id + k);
 	}

@@ -411,7 +411,7 @@ static void test_capture(void **state)
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
 	assert_int_equal(capture__resolve(c, &ev, keep, &told), 1);
 	assert_int_equal(told.cnt, 3);
-	/* The same of a birth that was caught: another kind. */
+	/* The same of an allocation that was caught: another kind. */
 	use.hdr.flags = MT_STACK_F_CAUGHT;
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
 	assert_int_equal(ev.kind, EV_CAUGHT);

@@ -73,7 +73,7 @@ static void at(uint64_t ptr, uint32_t stack, uint32_t tid)
 	event((struct event){ .kind = EV_STACK_AT, .dev = MT_DEV_CPU, .addr = ptr, .size = stack, .tid = tid });
 }
 
-static void born(uint64_t ptr, uint64_t size, uint32_t tid)
+static void allocated(uint64_t ptr, uint64_t size, uint32_t tid)
 {
 	event((struct event){ .kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = ptr, .size = size, .tid = tid });
 }
@@ -100,22 +100,22 @@ static uint32_t stack_of(uint64_t ptr)
 	return 0;
 }
 
-static void test_birth_has_its_stack(void **state)
+static void test_allocation_has_its_stack(void **state)
 {
 	(void)state;
 	a_tree();
 	at(0x1000, 3, 10);
 	at(0x2000, 4, 11); /* another thread, in between */
-	born(0x1000, 100, 10);
-	born(0x2000, 200, 11);
-	born(0x3000, 300, 10); /* has none */
+	allocated(0x1000, 100, 10);
+	allocated(0x2000, 200, 11);
+	allocated(0x3000, 300, 10); /* has none */
 	at(0x4000, 3, 10);
-	born(0x5000, 400, 10); /* the one that was told never came */
+	allocated(0x5000, 400, 10); /* the one that was told never came */
 	assert_int_equal(stack_of(0x1000), 3);
 	assert_int_equal(stack_of(0x2000), 4);
 	assert_int_equal(stack_of(0x3000), 0);
 	assert_int_equal(stack_of(0x5000), 0);
-	born(0x4000, 1, 10); /* … and is not told of a later one */
+	allocated(0x4000, 1, 10); /* … and is not told of a later one */
 	assert_int_equal(stack_of(0x4000), 0);
 }
 
@@ -126,16 +126,16 @@ static void test_report(void **state)
 	(void)state;
 	a_tree();
 	at(0x1000, 3, 10);
-	born(0x1000, 100, 10);
+	allocated(0x1000, 100, 10);
 	at(0x2000, 4, 10);
-	born(0x2000, 200, 10);
+	allocated(0x2000, 200, 10);
 	at(0x3000, 3, 10);
-	born(0x3000, 50, 10);
-	born(0x4000, 7, 10); /* the peak: 357 */
+	allocated(0x3000, 50, 10);
+	allocated(0x4000, 7, 10); /* the peak: 357 */
 	freed(0x2000);
 	freed(0x4000);
 	at(0x2000, 4, 10);
-	born(0x2000, 20, 10);
+	allocated(0x2000, 20, 10);
 	assert_int_equal(model__report(m, 10, &r), 0);
 	assert_int_equal(r->stacks.total, 2);
 	assert_int_equal(r->stacks.cnt, 2);
@@ -185,12 +185,12 @@ static void test_hostile_trees(void **state)
 	assert_int_equal(lost(), 3);
 	at(0x1000, 5, 10); /* of a node that was never told */
 	assert_int_equal(lost(), 4);
-	born(0x1000, 10, 10);
+	allocated(0x1000, 10, 10);
 	assert_int_equal(stack_of(0x1000), 0);
 	at(0x2000, 1, 10);
-	born(0x2000, 10, 10);
+	allocated(0x2000, 10, 10);
 	at(0x2000, 1, 10);
-	born(0x2000, 20, 10); /* at a live key */
+	allocated(0x2000, 20, 10); /* at a live key */
 	freed(0x2000);
 }
 
@@ -203,15 +203,15 @@ static void test_many_blocks(void **state)
 	assert_int_equal(tally__add_dev(&s.tally, 0), 0);
 	for (uint64_t round = 0; round < 3; round++) {
 		for (uint64_t id = 1; id <= 5000; id++)
-			assert_true(stackset__born(&s, round * 100000 + id, (uint32_t)(id % 50) + 1, 0, id, 0));
+			assert_true(stackset__allocated(&s, round * 100000 + id, (uint32_t)(id % 50) + 1, 0, id, 0));
 		for (uint64_t id = 5000; id > 0; id -= 1 + (id > 1 && round == 2))
-			stackset__died(&s, round * 100000 + id, 0, id, 0);
-		stackset__died(&s, 12345678, 0, 1, 0); /* one without */
+			stackset__freed(&s, round * 100000 + id, 0, id, 0);
+		stackset__freed(&s, 12345678, 0, 1, 0); /* one without */
 	}
-	assert_int_equal(s.born.cnt, 2500); /* the odd ones of the last round, all of them still to be found */
+	assert_int_equal(s.allocated.cnt, 2500); /* the odd ones of the last round, all of them still to be found */
 	for (uint64_t id = 1; id <= 5000; id += 2)
-		stackset__died(&s, 200000 + id, 0, id, 0);
-	assert_int_equal(s.born.cnt, 0);
+		stackset__freed(&s, 200000 + id, 0, id, 0);
+	assert_int_equal(s.allocated.cnt, 0);
 	for (uint32_t row = 0; row < s.tally.devs[0].cnt; row++)
 		assert_int_equal(s.tally.devs[0].cells[row].live, 0);
 	stackset__done(&s);
@@ -243,10 +243,10 @@ static void two_blocks(void)
 {
 	a_tree();
 	at(0x1000, 3, 10);
-	born(0x1000, 100, 10);
+	allocated(0x1000, 100, 10);
 	at(0x2000, 4, 10);
-	born(0x2000, 200, 10);
-	born(0x3000, 7, 10);
+	allocated(0x2000, 200, 10);
+	allocated(0x3000, 7, 10);
 }
 
 static void test_folded(void **state)
@@ -319,7 +319,7 @@ static void test_pprof_has_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_birth_has_its_stack, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_allocation_has_its_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_report, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile_trees, setup, teardown),
 		cmocka_unit_test(test_many_blocks),

@@ -218,7 +218,7 @@ static void level(uint8_t state, uint8_t depth)
 	assert_int_equal(model__handle(m, &ev), 0);
 }
 
-static uint64_t born(const char *op, uint64_t size)
+static uint64_t allocated(const char *op, uint64_t size)
 {
 	uint64_t ptr = next_ptr += 0x10000;
 
@@ -248,10 +248,10 @@ struct habit {
 
 static void step(const struct habit *h)
 {
-	uint64_t act = born("aten::addmm", 4096);
+	uint64_t act = allocated("aten::addmm", 4096);
 
 	if (h->leaks && (!h->fills || window <= h->fills))
-		left[left_cnt++] = born("aten::tanh", 20000);
+		left[left_cnt++] = allocated("aten::tanh", 20000);
 	died(act);
 	boundary();
 }
@@ -261,7 +261,7 @@ static void one_window(const struct habit *h)
 {
 	window++;
 	level(EV_LEVEL_GAP, MT_LEVEL_WATCH);
-	left[left_cnt++] = born("aten::tanh", 20000); /* while probes come */
+	left[left_cnt++] = allocated("aten::tanh", 20000); /* while probes come */
 	ts += MS;
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL);
 	for (size_t i = 0; i < left_cnt && h->stays; i++)

@@ -463,7 +463,7 @@ static void knows_its_libraries(void **state)
 	fixture_stop(pid);
 }
 
-/* What a forked child has of its parent is not new; whoever is met without a parent is looked at when there is time. */
+/* What a forked child has of its parent is not new; whoever is found without a parent is looked at when there is time. */
 static void is_opened_without_its_libraries(void **state)
 {
 	char *envp[] = { NULL };

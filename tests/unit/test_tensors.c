@@ -103,7 +103,7 @@ static void a_living_block_gets_its_name(void **state)
 	assert_int_equal(report()->names.total, 1);
 }
 
-/* Read before the block was born, it was of what lay there then. */
+/* Read before the block was allocated, it was of what lay there then. */
 static void a_younger_block_does_not(void **state)
 {
 	(void)state;

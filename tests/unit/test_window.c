@@ -377,7 +377,8 @@ static void same_blocks(const struct model *a, const struct model *b)
 				    names__get(b->names, b->regions.rows[y->region].name));
 		same_frames(a, stackset__of(&a->stacks, x->id), b, stackset__of(&b->stacks, y->id));
 		same_frames(a, caught__of(&a->caught, x->id), b, caught__of(&b->caught, y->id));
-		assert_true(x->born_ts_ns / MS <= y->born_ts_ns / MS + 1 && y->born_ts_ns / MS <= x->born_ts_ns / MS + 1);
+		assert_true(x->allocated_ts_ns / MS <= y->allocated_ts_ns / MS + 1 &&
+			    y->allocated_ts_ns / MS <= x->allocated_ts_ns / MS + 1);
 	}
 }
 

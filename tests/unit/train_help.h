@@ -30,7 +30,7 @@ __attribute__((unused)) static void backward_of(uint64_t variable, uint64_t grad
 {
 	apply(0, "MmBackward0", T(OUT));
 	op(2, "aten::mm", T(OUT, R), T(X, R));
-	born(grad, 3);
+	allocated(grad, 3);
 	accumulate(variable, 0, grad);
 }
 

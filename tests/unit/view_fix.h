@@ -72,7 +72,7 @@ static struct report_oom fix_ooms[] = {
 		    { .addr = 0x7e0000000000, .size = 1ull << 30, .pid = 4242, .dev = MT_DEV_CUDA0 + 1,
 		      .kind = MT_SEG_DEVICE, .is_comm = 1 } },
 	  .segs_cnt = 2,
-	  .blocks = { { .id = 7, .ptr = 0x7f0000001000, .size = 3ull << 30, .born_ts_ns = FIX_T0 + 1000000000,
+	  .blocks = { { .id = 7, .ptr = 0x7f0000001000, .size = 3ull << 30, .allocated_ts_ns = FIX_T0 + 1000000000,
 			.op = "aten::addmm", .region = "", .dev = MT_DEV_CUDA0 + 1, .cat = CAT_PARAMETER } },
 	  .blocks_cnt = 1, .rss = { 90 << 20, 400 << 20, 0, 1 << 20 }, .rss_total = 491ull << 20 },
 	{ .kind = OOM_DEATH, .killed = 1, .ts_ns = FIX_T0 + 2500000000, .pid = 4250, .tid = 4250, .exit_status = 9,
@@ -123,9 +123,9 @@ static struct report_proc fix_procs[] = {
 };
 
 static struct report_block fix_blocks[] = {
-	{ .id = 7, .ptr = 0x7f0000001000, .size = 60ull << 30, .born_ts_ns = FIX_T0 + 1000000000, .op = "aten::addmm",
+	{ .id = 7, .ptr = 0x7f0000001000, .size = 60ull << 30, .allocated_ts_ns = FIX_T0 + 1000000000, .op = "aten::addmm",
 	  .region = "Forward", .pid = 4242, .tid = 4243, .dev = MT_DEV_CUDA0 + 1, .has_stream = 1, .stream = 0x5e3f0010 },
-	{ .id = 9, .ptr = 0x7f0000009000, .size = 100000000, .born_ts_ns = FIX_T0 + 1234000000,
+	{ .id = 9, .ptr = 0x7f0000009000, .size = 100000000, .allocated_ts_ns = FIX_T0 + 1234000000,
 	  .freed_ts_ns = FIX_T0 + 1300000000, .op = "", .region = NULL, .pid = 4242, .tid = 4242, .dev = MT_DEV_CPU,
 	  .cat = CAT_PARAMETER },
 };

@@ -2,7 +2,7 @@
 /*
  * diff: each recording is read twice, once for where its steps are, once for what was between them. Of one with
  * gaps all that was traced is compared (docs/sampling.md). The first two steps
- * of more than eight are left out: what was there before is met in them, and labels come later than what they label.
+ * of more than eight are left out: what was there before is seen late in them, and labels come later than what they label.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -177,7 +177,7 @@ static int parse_about(struct options *o, int argc, char *const *argv, struct er
 	return r < 0 ? r : 1;
 }
 
-/* Categories need the tensors of operators (flow) and every block's birth and free (framework). */
+/* Categories need the tensors of operators (flow) and every block's allocation and free (framework). */
 static int has_sources(const struct options *o, struct err *err)
 {
 	if (o->cmd != CMD_LIVE && o->cmd != CMD_RECORD && o->cmd != CMD_SERVE)

@@ -23,9 +23,9 @@
 static unsigned catches(const struct options *o)
 {
 	int has_all = o->stacks & MT_STACKS_PYTHON && !o->stack_size;
-	int has_births = !!(o->sources & (SRC_FRAMEWORK | SRC_HOST | SRC_USDT | SRC_SEGMENTS));
+	int has_allocs = !!(o->sources & (SRC_FRAMEWORK | SRC_HOST | SRC_USDT | SRC_SEGMENTS));
 
-	return !o->no_names && has_births && !has_all ? MT_STACKS_CATCH : 0;
+	return !o->no_names && has_allocs && !has_all ? MT_STACKS_CATCH : 0;
 }
 
 void session_opts_from(struct session_opts *so, const struct options *o)
@@ -41,7 +41,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.quiet = o->quiet,
 		.keep_idle = o->keep_idle,
 		.names = !o->no_names,
-		/* Once for each operator that Python calls: where those are not seen, it would be at each birth. */
+		/* Once for each operator that Python calls: where those are not seen, it would be at each allocation. */
 		.modules = !o->no_modules && o->sources & (SRC_OPS | SRC_FLOW),
 		.sources = o->sources,
 		.classes = o->classes,

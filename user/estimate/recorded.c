@@ -203,7 +203,7 @@ static void node_ends(struct recorded *r, struct recorded_thread *t, uint64_t ts
 
 static int is_use(const struct tl_event *node, const struct tl_edge *e)
 {
-	return e->flags & (TL_EDGE_GIVEN | TL_EDGE_WRITTEN) || (node->op.v && e->flags & TL_EDGE_BORN);
+	return e->flags & (TL_EDGE_GIVEN | TL_EDGE_WRITTEN) || (node->op.v && e->flags & TL_EDGE_ALLOCATED);
 }
 
 static int is_forward(const struct recorded *r, const struct tl_event *node)

@@ -190,7 +190,7 @@ static uint64_t most_at_once(struct moment *m, size_t cnt)
 
 static int is_scratch(const struct tl_edge *e)
 {
-	return (e->flags & (TL_EDGE_BORN | TL_EDGE_DIED)) == (TL_EDGE_BORN | TL_EDGE_DIED);
+	return (e->flags & (TL_EDGE_ALLOCATED | TL_EDGE_FREED)) == (TL_EDGE_ALLOCATED | TL_EDGE_FREED);
 }
 
 static int scratch_of(const struct build *b, size_t from, size_t to, uint64_t *ret)
@@ -262,7 +262,7 @@ static int add_edges(struct build *b, uint32_t node, size_t from, size_t to)
 				b->writer[b->storage[e->id] - 1] = node;
 			continue;
 		}
-		if (!is_given || (e->flags & TL_EDGE_BORN))
+		if (!is_given || (e->flags & TL_EDGE_ALLOCATED))
 			continue;
 		r = est_graph__in(b->g, b->holder[b->storage[e->id] - 1]);
 		if (!r)
@@ -278,7 +278,7 @@ static int has_edges(const struct build *b, const struct step_node *n, size_t fr
 
 		if (!block_of(b, e->id))
 			continue;
-		if (n->op.v || e->flags & TL_EDGE_BORN)
+		if (n->op.v || e->flags & TL_EDGE_ALLOCATED)
 			return 1;
 	}
 	return 0;

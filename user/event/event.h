@@ -149,8 +149,8 @@ enum ev_compiled { EV_COMPILED_BACKWARD = 1, EV_COMPILED_AGAIN = 2, EV_COMPILED_
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2, EV_END_WINDOW = 3 };
 /* flags of COST, FIRED, SELF: so much there was when the recording began; what it tells counts from there. */
 #define EV_F_BASE 1
-/* MET: first seen as a tensor. NODE: the region is a backward node. */
-enum ev_was { EV_WAS_MET = 1, EV_WAS_NODE = 2 };
+/* LATE: first seen as a tensor. NODE: the region is a backward node. */
+enum ev_was { EV_WAS_LATE = 1, EV_WAS_NODE = 2 };
 #define EV_TENSOR_AGE_NS 8000000ull
 enum ev_proc_how { EV_PROC_ATTACHED = 0, EV_PROC_LAUNCHED = 1, EV_PROC_FORKED = 2, EV_PROC_EXECED = 3 };
 

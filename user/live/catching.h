@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * catching: when the line that makes what grows is looked for, without being asked: for a moment the Python stacks of births
- * that are like it are taken (struct mt_catch of memtrace/shared.h), as EV_CAUGHT. Where nothing grows no stack is taken;
- * where enough is known (model__wanted) none is taken any more.
+ * catching: when the line that makes what grows is looked for, without being asked: for a moment the Python stacks of
+ * allocations that are like it are taken (struct mt_catch of memtrace/shared.h), as EV_CAUGHT. Where nothing grows no stack is
+ * taken; where enough is known (model__wanted) none is taken any more.
  *
  * Moments are MOMENT_NS long at most, begin 2, 4, 8 … seconds apart, and only while allocations are traced: between windows of
  * sampling there is nothing to catch.

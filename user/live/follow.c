@@ -33,7 +33,7 @@
 #include "target/sideband.h"
 #include "target/target.h"
 
-#define MET_MAX 64
+#define LATE_MAX 64
 #define SHORT_MAX 64
 #define RECOVER_REST 9 /* times what looking at everything again took */
 #define EARLY_MAX 4    /* looks amid one exec, which takes a millisecond; a process can make believe that it has no arguments */
@@ -41,9 +41,9 @@
 struct follow {
 	struct follow_env env;
 	uint64_t sideband_lost, procs_left_out;
-	/* env.all: jobs that were met since the last settling, and those that could not be attached to */
-	pid_t met[MET_MAX], refused[MET_MAX];
-	size_t met_cnt, refused_cnt;
+	/* env.all: jobs that were found since the last settling, and those that could not be attached to */
+	pid_t late[LATE_MAX], refused[LATE_MAX];
+	size_t late_cnt, refused_cnt;
 	int has_missed; /* some found no room: all are looked at … */
 	uint64_t jobs_ns; /* … not before this time */
 	struct short_lived { /* children that ended before their own were heard of, and whose they were */
@@ -289,10 +289,10 @@ static int is_in(const pid_t *pids, size_t cnt, pid_t pid)
 
 static void follow__meet(struct follow *f, pid_t pid)
 {
-	if (is_in(f->met, f->met_cnt, pid) || is_in(f->refused, f->refused_cnt, pid))
+	if (is_in(f->late, f->late_cnt, pid) || is_in(f->refused, f->refused_cnt, pid))
 		return;
-	if (f->met_cnt < MET_MAX)
-		f->met[f->met_cnt++] = pid;
+	if (f->late_cnt < LATE_MAX)
+		f->late[f->late_cnt++] = pid;
 	else
 		f->has_missed = 1;
 }
@@ -308,7 +308,7 @@ static void follow__attach_job(struct follow *f, pid_t pid)
 	if (r >= 0 || r == -ESRCH)
 		return;
 	log_warn("process %d is not followed: %s", (int)pid, err.msg);
-	if (f->refused_cnt == MET_MAX)
+	if (f->refused_cnt == LATE_MAX)
 		memmove(f->refused, f->refused + 1, --f->refused_cnt * sizeof(f->refused[0]));
 	f->refused[f->refused_cnt++] = pid;
 }
@@ -341,11 +341,11 @@ void follow__attach_jobs(struct follow *f)
 
 static void follow__settle_jobs(struct follow *f)
 {
-	size_t cnt = f->met_cnt;
+	size_t cnt = f->late_cnt;
 
-	f->met_cnt = 0;
+	f->late_cnt = 0;
 	for (size_t i = 0; i < cnt; i++)
-		follow__attach_job(f, f->met[i]);
+		follow__attach_job(f, f->late[i]);
 	if (f->has_missed && now_ns() >= f->jobs_ns)
 		follow__attach_jobs(f);
 }

@@ -40,7 +40,7 @@ struct session_opts {
 	uint64_t min_size;    /* host allocations below this are not reported */
 	uint64_t ring_bytes;  /* all rings together; 0 = default */
 	uint64_t duration_ns; /* 0 = until Ctrl-C or the target's end */
-	unsigned stacks;      /* bits of enum mt_stacks: births of stack_size and more get one; CATCH: some that grow */
+	unsigned stacks;      /* bits of enum mt_stacks: allocations of stack_size and more get one; CATCH: some that grow */
 	uint64_t stack_size;
 	/*
 	 * The budget of windows; where these are not possible, or do not help, probes may take such a share of the processes'

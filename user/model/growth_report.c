@@ -163,10 +163,10 @@ static int suspects__walk(struct suspects *all, const struct model *m)
 
 		if (!s)
 			continue;
-		if (!s->first_ts_ns || b->born_ts_ns < s->first_ts_ns)
-			s->first_ts_ns = b->born_ts_ns;
-		if (b->born_ts_ns > s->last_ts_ns)
-			s->last_ts_ns = b->born_ts_ns;
+		if (!s->first_ts_ns || b->allocated_ts_ns < s->first_ts_ns)
+			s->first_ts_ns = b->allocated_ts_ns;
+		if (b->allocated_ts_ns > s->last_ts_ns)
+			s->last_ts_ns = b->allocated_ts_ns;
 		s->cats[b->cat] += b->size;
 	}
 	return 0;
@@ -221,7 +221,7 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Where most of them were born. */
+/* Where most of them were allocated. */
 static int report_leak__caught(struct report_leak *r, const struct suspect *s, const struct model *m)
 {
 	uint32_t *nodes = m->caught.blocks.cnt ? calloc(m->caught.blocks.cnt, sizeof(*nodes)) : NULL, best = 0;
@@ -279,7 +279,7 @@ static const struct holder *holder_of(const struct model *m, const struct suspec
 		const struct holder *h = &m->holders.v[i];
 		const struct block *b = h->pid == s->settled.key.pid ? blocks__find(m->blocks, h->pid, h->dev, h->addr) : NULL;
 
-		if (b && b->born_ts_ns <= h->ts_ns &&
+		if (b && b->allocated_ts_ns <= h->ts_ns &&
 		    growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) == &m->growth.rows[s->row] &&
 		    (!found || h->ts_ns > found->ts_ns))
 			found = h;
@@ -411,7 +411,7 @@ int model__growing(const struct model *m, uint32_t pid, struct model_growing **r
 	return 0;
 }
 
-/* --- whose births are to be caught ----------------------------------------------------------------------------------- */
+/* --- whose allocations are to be caught ----------------------------------------------------------------------------------- */
 
 #define SIZES_MAX 16
 

@@ -5,7 +5,7 @@
  * device and the process; no allocation, no division, no search. Measured by tests/bench/bench_model.
  *
  * Nothing here fails on what an event says. What cannot be right (a device that does not exist) is
- * counted as a loss; what is merely odd (a second birth, a free without birth) has its own counter.
+ * counted as a loss; what is merely odd (a second allocation, a free without allocation) has its own counter.
  * After a process exited its late events are not believed any more: its memory is gone.
  */
 #include <errno.h>
@@ -274,7 +274,7 @@ static void model__arg(struct model *m, const struct event *ev)
 	m->scans += SCANS_ARG;
 	if (!graph__takes(m->graph, t, ev))
 		return;
-	b = model__met(m, ev);
+	b = model__begin_late(m, ev);
 	if (b && !b->tracked)
 		model__learned_measured(m, b, t->proc);
 	graph__arg(m->graph, t, ev, b);

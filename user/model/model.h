@@ -4,12 +4,12 @@
  * sequence: no clock, no /proc, no libbpf; live and replay are the same calls.
  *
  * Glossary (one word a concept):
- *   block     one live (pid, device, pointer); born by ALLOC, dies by FREE; its id is never reused
- *   op        operator call, named; the innermost open one at a block's birth is the block's op
+ *   block     one live (pid, device, pointer); allocated by ALLOC, dies by FREE; its id is never reused
+ *   op        operator call, named; the innermost open one at a block's allocation is the block's op
  *   node      backward node (torch::autograd::Node) being evaluated; a frame like an op
  *   frame     an op or node on a thread's stack, rebuilt from depth and seq (memtrace/event.h)
  *   region    record_function or USDT region of a thread: "Optimizer.step#Adam.step"
- *   preexisting  block first met by its FREE: born before the attach, size unknown
+ *   preexisting  block first seen by its FREE: allocated before the attach, size unknown
  *   peak      highest live bytes of a device (or process), and what was live then
  *   series    live bytes over time at a bounded resolution
  */
@@ -24,13 +24,13 @@ struct model;
 
 /*
  * A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW, EV_WAS_MODULE, EV_TENSOR_OF, EV_TENSOR. Their ts_ns is
- * its birth, seq not set yet, but for EV_TENSOR's, which is another thing.
+ * its allocation, seq not set yet, but for EV_TENSOR's, which is another thing.
  */
 struct model_was {
 	uint64_t id;
 	struct event ev[5];
 	unsigned cnt;
-	uint32_t stack; /* where it was born, an EV_STACK_AT before them; 0: not known */
+	uint32_t stack; /* where it was allocated, an EV_STACK_AT before them; 0: not known */
 	uint32_t caught; /* the same, an EV_CAUGHT */
 };
 
@@ -90,8 +90,8 @@ struct model_growing {
 };
 int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt);
 /*
- * Blocks in a process's own memory that were born in traced steps and live: of which it will be asked, after a gap, whether
- * they are still there (EV_STAYED). MODEL_STAYS_MAX at most; malloc'ed. 0; -ENOMEM, and then some.
+ * Blocks in a process's own memory that were allocated in traced steps and live: of which it will be asked, after a gap,
+ * whether they are still there (EV_STAYED). MODEL_STAYS_MAX at most; malloc'ed. 0; -ENOMEM, and then some.
  */
 #define MODEL_STAYS_MAX 16384
 struct model_stay {
@@ -101,8 +101,8 @@ struct model_stay {
 };
 int model__stays(const struct model *m, struct model_stay **ret, size_t *ret_cnt);
 /*
- * Births that would say where what grows in a process is made: of up to MODEL_GROWING_SETS suspects of which neither a stack
- * nor WANTED_ENOUGH caught blocks (EV_CAUGHT) are known, the largest first. 0; -ENOMEM.
+ * Allocations that would say where what grows in a process is made: of up to MODEL_GROWING_SETS suspects of which neither a
+ * stack nor WANTED_ENOUGH caught blocks (EV_CAUGHT) are known, the largest first. 0; -ENOMEM.
  */
 #define MODEL_WANTED_MAX 8
 #define WANTED_ENOUGH 8

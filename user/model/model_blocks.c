@@ -16,13 +16,13 @@
 
 /* --- ends ----------------------------------------------------------------------------------------- */
 
-/* `stack`: where it was born. */
+/* `stack`: where it was allocated. */
 static void model__tell_destroy(struct model *m, const struct block *b, uint32_t stack, uint32_t tid, uint8_t depth)
 {
 	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth, stack);
 }
 
-/* A block dies; b is a copy, already out of the table. `p`: its process, if listed. Where it was born; 0: not known. */
+/* A block dies; b is a copy, already out of the table. `p`: its process, if listed. Where it was allocated; 0: not known. */
 static uint32_t model__bury(struct model *m, const struct block *b, struct proc *p)
 {
 	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
@@ -35,21 +35,21 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 	if (b->gradient)
 		modules__unnamed(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
 	if (!dev_is_host(d->dev))
-		modules__died(&m->modules, b);
-	tally__died(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
-	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
-	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	stack = stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
-	caught__died(&m->caught, b->id);
-	device__died(d, b, m->now_ns);
+		modules__freed(&m->modules, b);
+	tally__freed(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
+	tally__freed(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__freed(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	stack = stackset__freed(&m->stacks, b->id, d->idx, b->size, d->epoch);
+	caught__freed(&m->caught, b->id);
+	device__freed(d, b, m->now_ns);
 	if (m->learned)
-		model__learned_died(m, b, b->unlisted ? NULL : p);
+		model__learned_freed(m, b, b->unlisted ? NULL : p);
 	if (b->unlisted)
 		p = &m->procs.other;
-	else if (b->met && b->dev == MT_DEV_CPU)
-		metset__remove(&p->met, b->ptr);
-	if (!b->met && !b->unlisted && !b->unwatched)
-		growth__died(&m->growth, b, stack, &p->clock, m->last_id, m->now_ns);
+	else if (b->late && b->dev == MT_DEV_CPU)
+		lateset__remove(&p->late, b->ptr);
+	if (!b->late && !b->unlisted && !b->unwatched)
+		growth__freed(&m->growth, b, stack, &p->clock, m->last_id, m->now_ns);
 	if (!dev_is_host((uint8_t)b->dev))
 		model__lately_until(m, p);
 	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
@@ -67,7 +67,7 @@ static void model__untrack(struct model *m, struct block *b, const struct event 
 	}
 	if (t)
 		thread__settle(t, ev->depth, ev->seq);
-	graph__died(m->graph, b, t, ev);
+	graph__freed(m->graph, b, t, ev);
 }
 
 /* Its free was seen, or must have happened unseen. */
@@ -78,7 +78,7 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 	uint32_t stack;
 
 	if (b->tracked && m->levels.cnt && model__is_blind(m, b->pid))
-		graph__died(m->graph, b, NULL, NULL);
+		graph__freed(m->graph, b, NULL, NULL);
 	else if (b->tracked)
 		model__untrack(m, b, ev);
 	if (p->saved && p->saved->now)
@@ -104,32 +104,33 @@ void model__drop(struct model *m, const struct block *b, struct proc *p)
 	d->dropped++;
 	d->dropped_bytes += copy.size;
 	if (copy.tracked)
-		graph__died(m->graph, &copy, NULL, NULL);
+		graph__freed(m->graph, &copy, NULL, NULL);
 	stack = model__bury(m, &copy, p);
 	model__tell_destroy(m, &copy, stack, copy.tid, 0);
 }
 
-/* The end of a block that was met at ptr, if it has so many bytes. */
-static void model__end_met(struct model *m, struct proc *p, const struct event *ev, uint64_t ptr, uint64_t min, uint64_t max)
+/* The end of a block that was seen late at ptr, if it has so many bytes. */
+static void model__end_late(struct model *m, struct proc *p, const struct event *ev, uint64_t ptr, uint64_t min, uint64_t max)
 {
-	const struct block *met = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
+	const struct block *late = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
 	struct block b;
 
-	if (met && met->met && met->size >= min && met->size <= max && blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &b))
+	if (late && late->late && late->size >= min && late->size <= max &&
+	    blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &b))
 		model__freed(m, &b, p, ev);
 }
 
-/* Where a block is born nothing else can lie: of a storage that others made (NumPy's, say) nobody tells the end. */
+/* Where a block is allocated nothing else can lie: of a storage that others made (NumPy's, say) nobody tells the end. */
 static void model__end_overlapped(struct model *m, struct proc *p, const struct event *ev)
 {
 	uint64_t ptr;
 
-	if (!p->met.cnt || ev->dev != MT_DEV_CPU || ev->addr + ev->size < ev->addr)
+	if (!p->late.cnt || ev->dev != MT_DEV_CPU || ev->addr + ev->size < ev->addr)
 		return;
-	if (metset__before(&p->met, ev->addr, &ptr))
-		model__end_met(m, p, ev, ptr, ev->addr - ptr + 1, UINT64_MAX);
-	for (ptr = ev->addr; metset__next(&p->met, ptr, ev->addr + ev->size, &ptr); ptr++)
-		model__end_met(m, p, ev, ptr, 0, UINT64_MAX);
+	if (lateset__before(&p->late, ev->addr, &ptr))
+		model__end_late(m, p, ev, ptr, ev->addr - ptr + 1, UINT64_MAX);
+	for (ptr = ev->addr; lateset__next(&p->late, ptr, ev->addr + ev->size, &ptr); ptr++)
+		model__end_late(m, p, ev, ptr, 0, UINT64_MAX);
 }
 
 void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
@@ -138,8 +139,8 @@ void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
 
 	if (end < ev->addr)
 		return;
-	for (ptr = ev->addr; metset__next(&p->met, ptr, end, &ptr); ptr++)
-		model__end_met(m, p, ev, ptr, 0, end - ptr);
+	for (ptr = ev->addr; lateset__next(&p->late, ptr, end, &ptr); ptr++)
+		model__end_late(m, p, ev, ptr, 0, end - ptr);
 }
 
 /* --- of which nothing was seen since a gap began ------------------------------------------------------- */
@@ -153,7 +154,7 @@ void model__ended_unseen(struct model *m, const struct block *b, struct proc *p)
 	model__drop(m, b, p);
 }
 
-/* Where a block is born none of those can lie any more. */
+/* Where a block is allocated none of those can lie any more. */
 static void model__end_carried(struct model *m, struct proc *p, const struct event *ev)
 {
 	size_t i = carried__from(&m->carried, ev->pid, ev->dev, ev->addr);
@@ -182,40 +183,40 @@ static bool model__confirm(struct model *m, struct block *b, struct proc *p, uin
 	return false;
 }
 
-/* --- births --------------------------------------------------------------------------------------- */
+/* --- allocations --------------------------------------------------------------------------------------- */
 
 /* Counted at all that it is of. Its stack; 0: there is no room for it. */
-static uint32_t model__born(struct model *m, struct block *b, struct device *d, struct proc *p, uint32_t stack)
+static uint32_t model__allocated(struct model *m, struct block *b, struct device *d, struct proc *p, uint32_t stack)
 {
 	bool is_peak;
 
-	if (stack && !stackset__born(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
+	if (stack && !stackset__allocated(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
 		m->lost[MT_LOSS_STACKS]++;
 		stack = 0;
 	}
-	tally__born(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
-	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
-	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	is_peak = device__born(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
+	tally__allocated(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
+	tally__allocated(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__allocated(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	is_peak = device__allocated(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
 	if (dev_is_host(d->dev)) {
-		proc_side__born(&p->host, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+		proc_side__allocated(&p->host, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 		p->host_allocs++;
 	} else {
 		model__lately_until(m, p);
-		proc_side__born(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+		proc_side__allocated(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 		model__lately_now(p);
 		p->allocs++;
 	}
 	p->live_cnt++;
 	if (!dev_is_host(d->dev)) {
-		modules__born(&m->modules, b, gaps__is_open(&m->gaps) ? 0 : p->fw.live);
-		op_modules__born(&m->op_modules, (uint32_t)b->op, (uint32_t)b->module, b->phase, b->size);
+		modules__allocated(&m->modules, b, gaps__is_open(&m->gaps) ? 0 : p->fw.live);
+		op_modules__allocated(&m->op_modules, (uint32_t)b->op, (uint32_t)b->module, b->phase, b->size);
 	}
 	b->unwatched = m->levels.cnt && !model__sees_growth(m, b->pid, false);
 	if (b->unlisted)
 		m->growth.not_watched++;
 	else if (!b->unwatched)
-		growth__born(&m->growth, b, stack, &p->clock, m->now_ns);
+		growth__allocated(&m->growth, b, stack, &p->clock, m->now_ns);
 	return stack;
 }
 
@@ -270,7 +271,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 		return NULL;
 	}
 	b->size = ev->size;
-	b->born_ts_ns = m->now_ns;
+	b->allocated_ts_ns = m->now_ns;
 	b->id = ++m->last_id;
 	b->tid = ev->tid;
 	b->op = tally__ready(&m->ops, d->idx, a.op);
@@ -279,26 +280,26 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	b->from = from;
 	b->unlisted = !t->proc->listed;
 	if (!dev_is_host(d->dev))
-		model__module_birth(m, t, ev, b, made ? places__graph(&m->places, ev->name) : 0);
+		model__module_alloc(m, t, ev, b, made ? places__graph(&m->places, ev->name) : 0);
 	b->module = tally__ready(&m->modules.tally, d->idx, b->module) & UINT16_MAX;
 	if (m->tensors.cnt)
 		tensors__remove(&m->tensors, ev->pid, ev->addr);
-	stack = model__born(m, b, d, t->proc, stack);
+	stack = model__allocated(m, b, d, t->proc, stack);
 	if (m->caught.waiting_cnt)
-		caught__born(&m->caught, b);
+		caught__allocated(&m->caught, b);
 	if (!dev_is_host(ev->dev) && !is_blind && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
-		graph__born(m->graph, b, t, ev, made);
+		graph__allocated(m->graph, b, t, ev, made);
 	if (m->gpu && !dev_is_host(ev->dev))
-		segments__born(m->gpu->segs, b);
+		segments__allocated(m->gpu->segs, b);
 	if (m->learned)
-		model__learned_born(m, b, t->proc, is_blind);
+		model__learned_allocated(m, b, t->proc, is_blind);
 	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth, stack);
 	return b;
 }
 
 /* --- frees ---------------------------------------------------------------------------------------- */
 
-/* Lived before the attach, or its birth was lost: never part of live, so nothing goes below zero. */
+/* Lived before the attach, or its allocation was lost: never part of live, so nothing goes below zero. */
 static void model__preexisting(struct model *m, struct device *d, const struct event *ev)
 {
 	struct block b = {
@@ -353,14 +354,14 @@ void model__take(struct model *m, const struct event *in)
 		model__preexisting(m, d, ev);
 }
 
-/* --- tensors of unknown birth --------------------------------------------------------------------- */
+/* --- tensors of unknown allocation --------------------------------------------------------------------- */
 
 /* Another storage lies where a preexisting one did, whose end nobody tells (shared memory). */
 static bool model__replaced(struct model *m, struct block *b, struct proc *p, const struct event *ev)
 {
 	struct block old;
 
-	if (!b->met || b->size == ev->size)
+	if (!b->late || b->size == ev->size)
 		return false;
 	blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &old);
 	model__freed(m, &old, p, ev);
@@ -368,7 +369,7 @@ static bool model__replaced(struct model *m, struct block *b, struct proc *p, co
 }
 
 /*
- * A pointer that is nobody's birth may lie in the middle of a block. Looked for once a pointer, in all
+ * A pointer that is nobody's allocation may lie in the middle of a block. Looked for once a pointer, in all
  * blocks; with very many of them the search is left out rather than slow the trace down. `behind`: bytes from it on that
  * no block may begin in.
  */
@@ -398,30 +399,30 @@ static struct block *model__late(struct model *m, struct proc *p, struct device 
 		return NULL;
 	}
 	b->size = ev->size;
-	b->born_ts_ns = m->now_ns;
+	b->allocated_ts_ns = m->now_ns;
 	b->id = ++m->last_id;
 	b->tid = tid;
-	b->met = 1;
+	b->late = 1;
 	b->unlisted = !p->listed;
-	tally__met(&m->modules.tally, d->idx, 0, b->size, d->epoch);
-	modules__met(&m->modules, b->size);
-	tally__met(&m->ops, d->idx, 0, b->size, d->epoch);
-	tally__met(&m->regions, d->idx, 0, b->size, d->epoch);
+	tally__late(&m->modules.tally, d->idx, 0, b->size, d->epoch);
+	modules__late(&m->modules, b->size);
+	tally__late(&m->ops, d->idx, 0, b->size, d->epoch);
+	tally__late(&m->regions, d->idx, 0, b->size, d->epoch);
 	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
-	d->met++;
-	d->met_bytes += b->size;
+	d->late++;
+	d->late_bytes += b->size;
 	model__lately_until(m, p);
-	proc_side__born(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+	proc_side__allocated(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 	model__lately_now(p);
 	p->live_cnt++;
 	if (m->learned)
 		model__learned_live(m, d);
-	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
+	if (b->dev == MT_DEV_CPU && !b->unlisted && !lateset__add(&p->late, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
 	return b;
 }
 
-struct block *model__met(struct model *m, const struct event *ev)
+struct block *model__begin_late(struct model *m, const struct event *ev)
 {
 	struct block *b = model__block_at(m, ev);
 	struct thread *t = model__thread(m, ev);
@@ -441,7 +442,7 @@ struct block *model__met(struct model *m, const struct event *ev)
 	if (!b)
 		return NULL;
 	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth, 0);
-	model__tensor_met(m, b);
+	model__tensor_late(m, b);
 	return b;
 }
 

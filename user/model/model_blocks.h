@@ -14,8 +14,8 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 void model__take(struct model *m, const struct event *ev);
 /* A block goes without a free: its process or what it lay in is gone. */
 void model__drop(struct model *m, const struct block *b, struct proc *p);
-/* The block of a tensor argument, met now if need be; NULL: none, or not one of its own. */
-struct block *model__met(struct model *m, const struct event *ev);
+/* The block of a tensor argument, seen late now if need be; NULL: none, or not one of its own. */
+struct block *model__begin_late(struct model *m, const struct event *ev);
 /*
  * The block of a storage that Python has told of and no operator was given yet: pid, dev, addr, size of an EV_TENSOR. NULL:
  * there is no memory, or another block lies there.
@@ -23,7 +23,7 @@ struct block *model__met(struct model *m, const struct event *ev);
 struct block *model__said(struct model *m, struct proc *p, const struct event *ev);
 /* A carried block ended in a gap. */
 void model__ended_unseen(struct model *m, const struct block *b, struct proc *p);
-/* MUNMAP: met blocks in it are gone. */
+/* MUNMAP: late blocks in it are gone. */
 void model__unmapped(struct model *m, const struct event *ev, struct proc *p);
 /* model_memory.c: to who listens for the dead. */
 void model__tell_buried(struct model *m, const struct block *b);

@@ -33,7 +33,7 @@ static void sums__add(struct sums *s, const struct model *m, const struct block 
 	const struct device *d = m->devs[i];
 
 	mt_check(i < m->devs_cnt && d->dev == b->dev);
-	mt_check(b->id <= m->last_id && b->born_ts_ns <= m->now_ns);
+	mt_check(b->id <= m->last_id && b->allocated_ts_ns <= m->now_ns);
 	mt_check(b->op < m->ops.devs[i].cnt && b->region < m->regions.devs[i].cnt);
 	s->live[i] += b->size;
 	s->cnt[i]++;
@@ -86,8 +86,8 @@ static void device__check(const struct device *d, const struct model *m, const s
 	uint64_t at_peak = 0, freed = 0;
 
 	mt_check(d->live == s->live[d->idx] && d->live_cnt == s->cnt[d->idx]);
-	mt_check(d->allocs + d->met - d->frees - d->dropped == d->live_cnt);
-	mt_check(d->alloc_bytes + d->met_bytes - d->free_bytes - d->dropped_bytes == d->live);
+	mt_check(d->allocs + d->late - d->frees - d->dropped == d->live_cnt);
+	mt_check(d->alloc_bytes + d->late_bytes - d->free_bytes - d->dropped_bytes == d->live);
 	mt_check((d->live <= d->peak && d->series.live == d->live) || gaps__is_open(&m->gaps));
 	mt_check(d->unseen <= d->dropped && d->unseen_bytes <= d->dropped_bytes);
 	for (int c = 0; c < CAT_MAX; c++) {
@@ -124,10 +124,10 @@ static void proc__check(const struct proc *p, const struct model *m)
 	if (p->saved)
 		saved__check(p->saved);
 	mapset__check(&p->mapped);
-	metset__check(&p->met);
-	for (size_t i = 0; i < p->met.cnt; i++) {
-		b = blocks__find(m->blocks, p->pid, MT_DEV_CPU, p->met.ptrs[i]);
-		mt_check(b && b->met && !b->unlisted);
+	lateset__check(&p->late);
+	for (size_t i = 0; i < p->late.cnt; i++) {
+		b = blocks__find(m->blocks, p->pid, MT_DEV_CPU, p->late.ptrs[i]);
+		mt_check(b && b->late && !b->unlisted);
 	}
 }
 

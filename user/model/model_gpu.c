@@ -47,12 +47,12 @@ static void model__gpu_end(struct model *m, const struct event *ev, const struct
 	model__take(m, &gone);
 }
 
-/* A block that was there before the attach and met as a tensor is of who frees its memory. */
+/* A block that was there before the attach and seen late as a tensor is of who frees its memory. */
 static void model__gpu_take(struct model *m, const struct event *ev, enum block_from from)
 {
 	const struct block *b = model__block_at(m, ev);
 
-	if (!b || (b->from != from && !(from == FROM_ASYNC && b->met)))
+	if (!b || (b->from != from && !(from == FROM_ASYNC && b->late)))
 		return;
 	if (from == FROM_REQUEST && segments__has_totals(m->gpu->segs, ev->pid, (uint8_t)b->dev))
 		return; /* its FREE comes */
@@ -76,7 +76,7 @@ static void model__gpu_request(struct model *m, const struct event *ev)
 	struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
 	bool caches = segments__has_totals(m->gpu->segs, ev->pid, ev->dev);
 
-	if (b && b->met && !caches) { /* its end was not seen */
+	if (b && b->late && !caches) { /* its end was not seen */
 		model__gpu_end(m, ev, b);
 		b = NULL;
 	}

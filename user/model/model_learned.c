@@ -30,7 +30,7 @@ static uint8_t cat_of(void *ctx, uint64_t id, uint8_t cat)
 	return now < CAT_MAX ? now : cat;
 }
 
-static void told(void *ctx, const struct learned_birth *b)
+static void told(void *ctx, const struct learned_alloc *b)
 {
 	struct model *m = ctx;
 	struct tl_learned learned = model__learned_words(m, &b->what);
@@ -125,7 +125,7 @@ void model__learned_live(struct model *m, const struct device *d)
 	learned__live(m->learned, d->idx, d->live, model__learned_ns(m));
 }
 
-void model__learned_born(struct model *m, const struct block *b, struct proc *p, bool is_blind)
+void model__learned_allocated(struct model *m, const struct block *b, struct proc *p, bool is_blind)
 {
 	const struct device *d = m->devs[m->dev_idx[b->dev] - 1];
 	uint64_t now_ns = model__learned_ns(m);
@@ -133,11 +133,12 @@ void model__learned_born(struct model *m, const struct block *b, struct proc *p,
 	learned__live(m->learned, d->idx, d->live, now_ns);
 	if (!p->learned || dev_is_host(d->dev))
 		return;
-	learned__born(p->learned, &(struct learned_birth){ .id = b->id, .size = b->size, .since_ns = now_ns, .what = what_of(b),
+	learned__allocated(p->learned, &(struct learned_alloc){ .id = b->id, .size = b->size, .since_ns = now_ns,
+						       .what = what_of(b),
 							   .dev = (uint8_t)d->idx, .blind = is_blind }, b->tid);
 }
 
-void model__learned_died(struct model *m, const struct block *b, struct proc *p)
+void model__learned_freed(struct model *m, const struct block *b, struct proc *p)
 {
 	const struct device *d = m->devs[m->dev_idx[b->dev] - 1];
 	uint64_t now_ns = model__learned_ns(m);
@@ -145,7 +146,7 @@ void model__learned_died(struct model *m, const struct block *b, struct proc *p)
 
 	learned__live(m->learned, d->idx, d->live, now_ns);
 	if (p && p->learned && !dev_is_host(d->dev))
-		learned__died(p->learned, b->id, &what, now_ns);
+		learned__freed(p->learned, b->id, &what, now_ns);
 }
 
 void model__learned_measured(struct model *m, const struct block *b, struct proc *p)

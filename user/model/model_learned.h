@@ -17,8 +17,8 @@ void model__learned_step(struct model *m, struct proc *p, bool is_whole, bool is
 void model__learned_drop(struct model *m, struct proc *p); /* it is gone, or another program */
 void model__learned_check(const struct model *m);
 /* With m->learned only. Of a block: counted as live already, or no longer. p: its process; NULL: none of its own. */
-void model__learned_born(struct model *m, const struct block *b, struct proc *p, bool is_blind);
-void model__learned_died(struct model *m, const struct block *b, struct proc *p);
+void model__learned_allocated(struct model *m, const struct block *b, struct proc *p, bool is_blind);
+void model__learned_freed(struct model *m, const struct block *b, struct proc *p);
 void model__learned_live(struct model *m, const struct device *d); /* others came */
 /* From now on data flow or Python say what it is. */
 void model__learned_measured(struct model *m, const struct block *b, struct proc *p);

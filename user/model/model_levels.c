@@ -7,11 +7,11 @@
  *   REST       nothing is under way, and probes are missing
  *   ARMED      all probes are set, in the middle of a step
  *   MEETING    the first whole step: what is still there of the carried blocks is used, named, freed or built upon
- *   TRACED     whole steps: the only ones of which byte·time and peaks count. What nobody met has left before
+ *   TRACED     whole steps: the only ones of which byte·time and peaks count. What nobody saw has left before
  *   TAIL       behind the last one, until probes go: all is seen, and nothing counts
  *
- * A carried block ends by its free, by a birth at its place or across its edge, or unseen: when the step for meeting is over
- * and no operator was given it, and no look at Python's names that began since all probes were set found it. It has left
+ * A carried block ends by its free, by an allocation at its place or across its edge, or unseen: when the step for meeting is
+ * over and no operator was given it, and no look at Python's names that began since all probes were set found it. It has left
  * then, as what a process leaves behind has, and is counted as unseen; if it lived after all it is seen late when it is used.
  */
 #include <errno.h>
@@ -60,7 +60,7 @@ static void model__leave_carried(struct model *m, uint32_t machine)
 		carried__done(&m->carried);
 }
 
-/* --- what grows: only what is born in whole steps, counted at their ends ---------------------------------------- */
+/* --- what grows: only what is allocated in whole steps, counted at their ends ---------------------------------------- */
 
 static void model__count_window(struct model *m, uint32_t machine)
 {
@@ -379,7 +379,7 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 		model__sample_begins(m, p);
 }
 
-/* A recording that begins in the middle: of what is met now nothing is known there, so it waits for the next whole step. */
+/* A recording that begins in the middle: nothing is known there of what is seen late now, so it waits for a whole step. */
 int model__each_level(const struct model *m, event_fn fn, void *ctx)
 {
 	int r = 0;

@@ -40,7 +40,7 @@ struct levels {
 /* model_core.c */
 struct sampler *model__sampler(const struct model *m, uint32_t pid); /* of its machine; NULL: none */
 bool model__is_blind(const struct model *m, uint32_t pid); /* probes of its operators may be missing */
-/* What is born now, or is over with this boundary, is of a step that is seen whole: it may be told to grow. */
+/* What is allocated now, or is over with this boundary, is of a step that is seen whole: it may be told to grow. */
 bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary);
 /* model_levels.c */
 void model__level(struct model *m, const struct event *ev); /* EV_LEVEL */

@@ -17,9 +17,10 @@ static void model_was__fill(struct model_was *w, const struct model *m, const st
 	*w = (struct model_was){ .id = b->id, .cnt = 1, .stack = stackset__of(&m->stacks, b->id),
 				    .caught = caught__of(&m->caught, b->id) };
 	w->ev[0] = (struct event){
-		.ts_ns = b->born_ts_ns, .kind = EV_WAS, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev, .addr = b->ptr,
+		.ts_ns = b->allocated_ts_ns, .kind = EV_WAS, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev,
+		.addr = b->ptr,
 		.size = b->size, .name = m->ops.rows[b->op].name, .aux = event_was_aux(region->name.v, b->from),
-		.flags = (uint8_t)((b->met ? EV_WAS_MET : 0) | (region->is_node ? EV_WAS_NODE : 0)),
+		.flags = (uint8_t)((b->late ? EV_WAS_LATE : 0) | (region->is_node ? EV_WAS_NODE : 0)),
 	};
 	if (b->tracked) {
 		w->ev[1] = w->ev[0];

@@ -2,15 +2,15 @@
 /*
  * Whose forward or backward made a block, and in which phase, without annotations.
  *
- * Of a birth it is told just before it whose forward runs (EV_MODULE_AT), by the thread's Python frames. With a node of
+ * Of an allocation it is told just before it whose forward runs (EV_MODULE_AT), by the thread's Python frames. With a node of
  * backward open a module's forward is recomputation (activation checkpointing), and without one the block belongs to the
  * module whose forward made that node. Regions of optimizers are theirs. A thread is in a forward pass from the first
- * birth in a module until its process enters a node (fw_bw_boundary) or an optimizer: the loss is part of it. With
+ * allocation in a module until its process enters a node (fw_bw_boundary) or an optimizer: the loss is part of it. With
  * grad mode off, and no forward under way, it is evaluation.
  *
  * Where Python cannot be read, regions that tools/python's annotate() puts around forwards are modules as far as phases go.
  *
- * Births, nodes, regions and changes of module are looked at, nothing else: a phase begins with the first of them in it.
+ * Allocations, nodes, regions and changes of module are looked at, nothing else: a phase begins with the first of them in it.
  */
 #include <string.h>
 
@@ -154,7 +154,7 @@ static bool is_in_module(const struct thread *t)
 	return t->module || t->module_regions;
 }
 
-/* With no node and no optimizer open, at a birth or a change of module. */
+/* With no node and no optimizer open, at an allocation or a change of module. */
 static enum phase phase_outside(const struct thread *t, uint8_t graph)
 {
 	const struct proc *p = t->proc;
@@ -174,7 +174,7 @@ static enum phase phase_outside(const struct thread *t, uint8_t graph)
 	return PHASE_OTHER;
 }
 
-/* graph: enum ev_place, of the generated graph that a birth is in; 0: none, or not known. */
+/* graph: enum ev_place, of the generated graph that an allocation is in; 0: none, or not known. */
 static void look_at_phase(struct model *m, struct thread *t, bool in_node, uint8_t graph)
 {
 	enum phase now;
@@ -198,20 +198,20 @@ static void look_at_phase(struct model *m, struct thread *t, bool in_node, uint8
 		set_phase(m, t, now);
 }
 
-/* What is born outside of all that is known is nobody's, though the phase before it may go on behind it. */
-static enum phase phase_of_birth(const struct thread *t, bool in_node)
+/* What is allocated outside of all that is known is nobody's, though the phase before it may go on behind it. */
+static enum phase phase_of_alloc(const struct thread *t, bool in_node)
 {
 	bool is_inside = t->phase == PHASE_BACKWARD || t->phase == PHASE_RECOMPUTE || t->phase == PHASE_OPTIMIZER;
 
 	return is_inside && !in_node && !t->optimizers ? PHASE_OTHER : t->phase;
 }
 
-/* As far as is known when it is entered: its first birth may tell more. */
+/* As far as is known when it is entered: its first allocation may tell more. */
 enum phase model__phase_of_op(const struct thread *t, bool in_node)
 {
 	if (t->phase == PHASE_FORWARD && !is_in_forward(t))
 		return PHASE_OTHER;
-	return phase_of_birth(t, in_node);
+	return phase_of_alloc(t, in_node);
 }
 
 void model__phase_node(struct model *m, struct thread *t)
@@ -330,7 +330,7 @@ static bool is_the_modules_own(const struct block *b)
 /* Made since modules are told of, or before the attach: else it may be this very module's. */
 static bool is_origin_known(const struct proc *p, const struct block *b)
 {
-	return b->module || b->met || b->born_ts_ns > p->module_ts_ns;
+	return b->module || b->late || b->allocated_ts_ns > p->module_ts_ns;
 }
 
 /* Whose operator it was is known by now. */
@@ -370,14 +370,14 @@ void model__module_at(struct model *m, const struct event *ev)
 	if (row && !t->proc->has_module)
 		t->proc->module_ts_ns = m->now_ns;
 	t->proc->has_module |= row != 0;
-	/* with grad mode off it may be a generated forward: the birth that comes next says it */
+	/* with grad mode off it may be a generated forward: the allocation that comes next says it */
 	if (row && !(t->no_grad && t->proc->has_graphs))
 		look_at_phase(m, t, thread__in_node(t, ev), 0);
 }
 
 /*
  * Only operators of a forward: what a saved tensor is used for in backward is no output. An operator's arguments are told
- * when it begins, a change of module with what is born in it: so they wait for that, or for the next operator.
+ * when it begins, a change of module with what is allocated in it: so they wait for that, or for the next operator.
  */
 void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b)
 {
@@ -391,7 +391,7 @@ void model__module_used(struct model *m, struct thread *t, const struct event *e
 		t->used[t->used_cnt++] = (struct used_block){ b->ptr, b->id, (uint8_t)b->dev };
 }
 
-void model__module_birth(struct model *m, struct thread *t, const struct event *ev, struct block *b, uint8_t graph)
+void model__module_alloc(struct model *m, struct thread *t, const struct event *ev, struct block *b, uint8_t graph)
 {
 	bool in_node = thread__in_node(t, ev);
 
@@ -399,7 +399,7 @@ void model__module_birth(struct model *m, struct thread *t, const struct event *
 	look_at_phase(m, t, in_node, graph);
 	if (t->used_cnt)
 		settle_used(m, t);
-	b->phase = phase_of_birth(t, in_node || graph == EV_PLACE_BACKWARD) & 7;
+	b->phase = phase_of_alloc(t, in_node || graph == EV_PLACE_BACKWARD) & 7;
 	b->module = (t->module ? t->module : in_node ? t->node_module : 0) & UINT16_MAX;
 }
 
@@ -428,7 +428,7 @@ bool model__module_memory(const struct model *m, const struct block *b, struct e
 {
 	if (!b->module && !b->phase)
 		return false;
-	*ret = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_WAS_MODULE, .pid = b->pid, .tid = b->tid,
+	*ret = (struct event){ .ts_ns = b->allocated_ts_ns, .kind = EV_WAS_MODULE, .pid = b->pid, .tid = b->tid,
 			       .dev = (uint8_t)b->dev, .addr = b->ptr, .size = m->modules.rows[b->module].addr,
 			       .flags = b->phase };
 	return true;

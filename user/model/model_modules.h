@@ -24,8 +24,8 @@ bool model__module_memory(const struct model *m, const struct block *b, struct e
  * compiled, and no region tells of its step, that is over by then.
  */
 void model__phase_cleared(struct model *m, const struct thread *t);
-/* Of a block that is being born: its module and phase, before it is counted. graph: enum ev_place, of generated code. */
-void model__module_birth(struct model *m, struct thread *t, const struct event *ev, struct block *b,
+/* Of a block that is being allocated: its module and phase, before it is counted. graph: enum ev_place, of generated code. */
+void model__module_alloc(struct model *m, struct thread *t, const struct event *ev, struct block *b,
 			 uint8_t graph);
 enum phase model__phase_of_op(const struct thread *t, bool in_node);
 void model__phase_node(struct model *m, struct thread *t);

@@ -69,7 +69,7 @@ static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t d
 	return ret->root && ret->class && (ret->name || !r->told) ? 0 : -ENOMEM;
 }
 
-/* Children by parent, in the order in which they were told, as named_modules() has them; rows come with the first birth. */
+/* Children by parent, in the order of named_modules(); rows come with the first allocation. */
 struct family {
 	uint32_t *first, *next; /* [row] */
 	struct place {

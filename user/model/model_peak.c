@@ -46,7 +46,7 @@ static size_t model__select(const struct model *m, struct peak_freed *heap, size
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret)
 {
 	*ret = (struct report_block){
-		.id = b->id, .ptr = b->ptr, .size = b->size, .born_ts_ns = b->born_ts_ns, .pid = b->pid,
+		.id = b->id, .ptr = b->ptr, .size = b->size, .allocated_ts_ns = b->allocated_ts_ns, .pid = b->pid,
 		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat,
 		.op = strdup(names__get(m->names, m->ops.rows[b->op].name)),
 		.region = strdup(names__get(m->names, m->regions.rows[b->region].name)),

@@ -23,7 +23,7 @@ static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
 	modules__drop_pid(&m->modules, pid);
 	if (!p->live_cnt && !m->procs.other.live_cnt)
 		return;
-	metset__done(&p->met);
+	lateset__done(&p->late);
 	while ((b = blocks__next(m->blocks, &pos)))
 		if (b->pid == pid)
 			model__drop(m, b, p);
@@ -213,7 +213,7 @@ static void model__living(struct model *m, const struct event *ev)
 		model__use(m, ev, p);
 		break;
 	case MT_EV_MUNMAP:
-		if (p->met.cnt && !(ev->flags & MT_MAP_REMAP))
+		if (p->late.cnt && !(ev->flags & MT_MAP_REMAP))
 			model__unmapped(m, ev, p);
 		/* fall through */
 	default:

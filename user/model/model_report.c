@@ -54,8 +54,8 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 		.allocs = d->allocs, .frees = d->frees, .alloc_bytes = d->alloc_bytes,
 		.free_bytes = d->free_bytes, .preexisting_frees = d->preexisting_frees,
 		.dropped = d->dropped - d->unseen, .dropped_bytes = d->dropped_bytes - d->unseen_bytes,
-		.unseen_blocks = d->unseen, .unseen_bytes = d->unseen_bytes, .preexisting_blocks = d->met - d->carried,
-		.preexisting_bytes = d->met_bytes - d->carried_bytes, .carried_blocks = d->carried,
+		.unseen_blocks = d->unseen, .unseen_bytes = d->unseen_bytes, .preexisting_blocks = d->late - d->carried,
+		.preexisting_bytes = d->late_bytes - d->carried_bytes, .carried_blocks = d->carried,
 				.carried_bytes = d->carried_bytes, .ooms = d->ooms,
 		.oom_bytes_last = d->oom_bytes_last, .byte_ns = device__byte_ns(d, gaps__clock(d->gaps, now_ns)),
 	};

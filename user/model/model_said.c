@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Which block a name is of. A name was read some milliseconds before it is told, from memory that the job
- * changes meanwhile: it holds for the block at that address only if that one was born before the reading began
+ * changes meanwhile: it holds for the block at that address only if that one was allocated before the reading began
  * and has the size that was read.
  *
  * A storage from before the attach has no block until an operator is given it, or its name comes. By its name it is seen if
  * its end will be, too: torch's allocators gave it out, and their probes were set before the look began; nothing was freed at
- * its address since then, and no other block lies there. Else the name waits, and is forgotten as soon as anything is born or
- * freed there. One that came before the probes is said again by the next look (model__tensor_at does not know it), as is one
+ * its address since then, and no other block lies there. Else the name waits, and is forgotten as soon as anything is allocated
+ * or freed there. One that came before the probes is said again by the next look (model__tensor_at does not know it), as is one
  * where another block lies, and one whose address was freed, which is not kept at all.
  *
  * A forked child has its parent's objects, and so their names. What the parent has or had at that address is the parent's: the
@@ -112,7 +112,7 @@ void model__tensor(struct model *m, const struct event *ev)
 	if (b && b->carried && model__name_fits(b, ev->size))
 		confirm(m, b, m->now_ns > age_ns ? m->now_ns - age_ns : 0);
 	if (b) {
-		if (model__name_fits(b, ev->size) && (b->met || b->born_ts_ns + age_ns < m->now_ns))
+		if (model__name_fits(b, ev->size) && (b->late || b->allocated_ts_ns + age_ns < m->now_ns))
 			model__name_block(m, b, &name);
 		return;
 	}

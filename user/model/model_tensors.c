@@ -66,7 +66,7 @@ void model__unname(struct model *m, const struct block *b)
 	tensors__remove(&m->tensors, 0, b->id);
 }
 
-void model__tensor_met(struct model *m, struct block *b)
+void model__tensor_late(struct model *m, struct block *b)
 {
 	const struct tensor *t = m->tensors.cnt ? tensors__find(&m->tensors, b->pid, b->ptr) : NULL;
 	struct tensor name;
@@ -87,9 +87,9 @@ unsigned model__tensor_memory(const struct model *m, const struct block *b, stru
 	if (!t)
 		return 0;
 	if (t->of.v)
-		ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR_OF, .pid = b->pid, .addr = b->ptr,
+		ret[n++] = (struct event){ .ts_ns = b->allocated_ts_ns, .kind = EV_TENSOR_OF, .pid = b->pid, .addr = b->ptr,
 					   .name = t->of };
-	ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev,
+	ret[n++] = (struct event){ .ts_ns = b->allocated_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev,
 			       .addr = b->ptr, .size = b->size, .name = t->path, .root = t->root,
 			       .type = t->type, .key = t->key, .flags = t->kind | t->bits };
 	return n;

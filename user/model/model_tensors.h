@@ -17,7 +17,7 @@ void model__tensor(struct model *m, const struct event *ev);
 void model__tensor_of(struct model *m, const struct event *ev);
 bool model__name_fits(const struct block *b, uint64_t bytes); /* of a storage; the GPU's allocator rounds up */
 void model__name_block(struct model *m, struct block *b, const struct tensor *name);
-void model__tensor_met(struct model *m, struct block *b); /* a block from before the attach is known now */
+void model__tensor_late(struct model *m, struct block *b); /* a block from before the attach is known now */
 void model__unname(struct model *m, const struct block *b); /* a named block is dead */
 char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed; NULL: none */
 /* Its EV_TENSOR_OF and EV_TENSOR, as far as there are any: how many. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A model that is told what another one knew (model_memory.c): blocks that live from now on, and are nobody's births. */
+/* A model that is told what another one knew (model_memory.c): blocks that live from now on, and are nobody's allocations. */
 #include "event/kinds.h"
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
@@ -25,36 +25,36 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 {
 	bool is_peak;
 
-	if (stack && !stackset__met(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
+	if (stack && !stackset__late(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
 		m->lost[MT_LOSS_STACKS]++;
 		stack = 0;
 	}
-	tally__met(&m->modules.tally, d->idx, 0, b->size, d->epoch);
+	tally__late(&m->modules.tally, d->idx, 0, b->size, d->epoch);
 	if (!dev_is_host(d->dev))
-		modules__met(&m->modules, b->size);
-	tally__met(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
-	tally__met(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+		modules__late(&m->modules, b->size);
+	tally__late(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__late(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
-	d->met++;
-	d->met_bytes += b->size;
+	d->late++;
+	d->late_bytes += b->size;
 	d->carried++;
 	d->carried_bytes += b->size;
 	model__lately_until(m, p);
-	proc_side__born(dev_is_host(d->dev) ? &p->host : &p->fw, b->size, is_peak, m->now_ns,
+	proc_side__allocated(dev_is_host(d->dev) ? &p->host : &p->fw, b->size, is_peak, m->now_ns,
 			!gaps__is_open(&m->gaps));
 	model__lately_now(p);
 	p->live_cnt++;
 	if (m->learned)
 		model__learned_live(m, d);
-	if (b->met && b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
+	if (b->late && b->dev == MT_DEV_CPU && !b->unlisted && !lateset__add(&p->late, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++;
 	b->unwatched = !model__sees_growth(m, b->pid, false);
-	if (!b->met && !b->unlisted && !b->unwatched)
-		growth__born(&m->growth, b, stack, &p->clock, m->now_ns);
+	if (!b->late && !b->unlisted && !b->unwatched)
+		growth__allocated(&m->growth, b, stack, &p->clock, m->now_ns);
 	if (m->caught.waiting_cnt)
-		caught__born(&m->caught, b);
+		caught__allocated(&m->caught, b);
 	if (m->gpu && !dev_is_host(d->dev))
-		segments__born(m->gpu->segs, b);
+		segments__allocated(m->gpu->segs, b);
 	model__tell_block(m, TL_PREEXISTING, b, 0, b->tid, 0, stack);
 }
 
@@ -85,12 +85,12 @@ static void model__was_block(struct model *m, const struct event *ev)
 		return;
 	}
 	b->size = ev->size;
-	b->born_ts_ns = age_ns < m->now_ns ? m->now_ns - age_ns : 0;
+	b->allocated_ts_ns = age_ns < m->now_ns ? m->now_ns - age_ns : 0;
 	b->id = ++m->last_id;
 	b->tid = ev->tid;
 	b->op = tally__ready(&m->ops, d->idx, tally__row(&m->ops, ev->name, false));
 	b->region = tally__ready(&m->regions, d->idx, tally__row(&m->regions, region, ev->flags & EV_WAS_NODE));
-	b->met = !!(ev->flags & EV_WAS_MET) && !dev_is_host(ev->dev);
+	b->late = !!(ev->flags & EV_WAS_LATE) && !dev_is_host(ev->dev);
 	b->from = ev->dev >= MT_DEV_CUDA0 ? event_from(ev) : FROM_ALLOCATOR;
 	b->unlisted = !p->listed;
 	model__carried(m, b, d, p, stack);

@@ -595,7 +595,7 @@ static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx
 	return model__report_sampling(k->model, &row->sampling);
 }
 
-/* Under torchrun a launcher that SLURM numbered is no rank: the least believed words count only where no others were met. */
+/* Under torchrun a launcher that SLURM numbered is no rank: the least believed words count only where no others were seen. */
 static uint8_t best_source(const struct ranks *r)
 {
 	uint8_t best = RANK_NONE;

@@ -72,7 +72,7 @@ struct model {
 	struct op_modules op_modules;
 	size_t saved_bytes; /* of all processes (core/saved.h) */
 	struct event tensor_of; /* an EV_TENSOR_OF whose EV_TENSOR comes next */
-	uint8_t dev_idx[256]; /* + 1; 0 = not met yet */
+	uint8_t dev_idx[256]; /* + 1; 0 = not seen yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
 	struct told told;
@@ -102,7 +102,7 @@ struct model {
 
 /* model_core.c */
 void model__tell(struct model *m, const struct tl_event *tl);
-/* `stack`: where it was born; 0: not known, or not told with this kind. */
+/* `stack`: where it was allocated; 0: not known, or not told with this kind. */
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver, uint32_t tid, uint8_t depth,
 		       uint32_t stack);
 void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);

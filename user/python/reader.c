@@ -214,7 +214,7 @@ static int find_types(struct py_reader *r, int anew)
 		memset(p->bases, 0, sizeof(p->bases));
 	if (memcmp(was, p->bases, sizeof(was)))
 		r->can_be_same = 0;
-	py__forget_types(p); /* some were met before the bases were known */
+	py__forget_types(p); /* some were seen before the bases were known */
 	return e;
 }
 

@@ -9,7 +9,7 @@
  * told by a look in which some module could not be read: that module may be the root's parent.
  *
  * What cannot be told from inside one look is whether the memory changed hands after it: whoever uses a name
- * compares with the births and deaths of blocks (py_look.begin_ns).
+ * compares with the allocations and deaths of blocks (py_look.begin_ns).
  *
  * Not thread-safe; may be used in one thread after another.
  */

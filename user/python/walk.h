@@ -3,7 +3,7 @@
  * walk: from modules and optimizers to the names of tensors, as named_parameters(), named_buffers() and an
  * optimizer's state have them.
  *
- * A root is a module that is in no other module's _modules; a name is the path from it. A storage that is met
+ * A root is a module that is in no other module's _modules; a name is the path from it. A storage that is seen late
  * again (tied weights) keeps its first name. Modules that hold each other in a circle have no root and no
  * names.
  */

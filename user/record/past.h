@@ -35,7 +35,7 @@ void past__done(struct past *p);
 
 /* As the model is now. 0 or -ENOMEM. */
 int moment__now(struct moment *at, struct model *m, uint64_t at_ns);
-/* A block that lived until some time ago. What was born after the moment is passed over. 0 or -ENOMEM. */
+/* A block that lived until some time ago. What was allocated after the moment is passed over. 0 or -ENOMEM. */
 int moment__lived(struct moment *at, const struct model_was *was);
 void moment__done(struct moment *at, int with_open);
 

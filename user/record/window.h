@@ -3,7 +3,7 @@
  * window: a flight recorder. Keeps the last while of a trace in memory, as encoded frames, and writes it when asked.
  *
  * A replay of the file must know what lived when it begins. Nothing is kept twice for that: what lived at a frame's
- * begin is what lives now and was born before, and what died since; so each frame remembers the blocks that died in it
+ * begin is what lives now and was allocated before, and what died since; so each frame remembers the blocks that died in it
  * and were older than it (they are few: most blocks die young), and the regions and frames that threads had open at its begin.
  * Rare events (processes, sites, segments, counters) of frames that leave are kept, the last word of each.
  *

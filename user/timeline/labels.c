@@ -47,11 +47,11 @@ struct learned_entry {
 };
 
 struct labels {
-	struct spill cats, entries, met, names, learned;
+	struct spill cats, entries, late, names, learned;
 	uint64_t ids; /* cats has 0 .. ids - 1 */
-	size_t entries_cnt, met_cnt, names_cnt, learned_cnt;
+	size_t entries_cnt, late_cnt, names_cnt, learned_cnt;
 	bool sorted, names_sorted, learned_sorted;
-	bool has_births, has_gap; /* has_gap: one that followed something traced */
+	bool has_allocs, has_gap; /* has_gap: one that followed something traced */
 	uint64_t last_id;	  /* of a block reported as preexisting before that */
 };
 
@@ -112,11 +112,11 @@ int labels__new(struct labels **ret, struct err *err)
 
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
-	l->cats.fd = l->entries.fd = l->met.fd = l->names.fd = l->learned.fd = -1;
+	l->cats.fd = l->entries.fd = l->late.fd = l->names.fd = l->learned.fd = -1;
 	l->sorted = l->names_sorted = l->learned_sorted = true;
 	r = spill__open(&l->cats);
 	r = r ? r : spill__open(&l->entries);
-	r = r ? r : spill__open(&l->met);
+	r = r ? r : spill__open(&l->late);
 	r = r ? r : spill__open(&l->names);
 	r = r ? r : spill__open(&l->learned);
 	r = r ? r : spill__reserve(&l->cats, 1);
@@ -135,7 +135,7 @@ void labels__free(struct labels *l)
 		return;
 	spill__done(&l->cats);
 	spill__done(&l->entries);
-	spill__done(&l->met);
+	spill__done(&l->late);
 	spill__done(&l->names);
 	spill__done(&l->learned);
 	free(l);
@@ -180,13 +180,13 @@ static int labels__final(struct labels *l, uint64_t id, uint32_t version, uint8_
 	return labels__push(l, (struct entry){ .id = id, .version = version, .cat = cat });
 }
 
-static int labels__met(struct labels *l, const struct tl_event *ev)
+static int labels__late(struct labels *l, const struct tl_event *ev)
 {
-	int r = spill__reserve(&l->met, (l->met_cnt + 1) * sizeof(struct labels_met));
+	int r = spill__reserve(&l->late, (l->late_cnt + 1) * sizeof(struct labels_late));
 
 	if (r < 0)
 		return r;
-	((struct labels_met *)l->met.map)[l->met_cnt++] = (struct labels_met){
+	((struct labels_late *)l->late.map)[l->late_cnt++] = (struct labels_late){
 		.id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid, .dev = ev->dev,
 	};
 	return 0;
@@ -222,21 +222,21 @@ static int labels__add_learned(struct labels *l, const struct tl_event *ev)
 	return 0;
 }
 
-/* What is met after a gap may have been born in it. */
+/* What is seen late after a gap may have been allocated in it. */
 static int labels__preexisting(struct labels *l, const struct tl_event *ev)
 {
 	if (l->has_gap)
 		return 0;
 	l->last_id = ev->id;
-	return labels__met(l, ev);
+	return labels__late(l, ev);
 }
 
 int labels__event(void *labels, const struct tl_event *ev)
 {
 	struct labels *l = labels;
 
-	l->has_births |= ev->kind == TL_CREATE || (ev->kind == TL_GAP && !ev->version);
-	if (ev->kind == TL_GAP && ev->version && l->has_births)
+	l->has_allocs |= ev->kind == TL_CREATE || (ev->kind == TL_GAP && !ev->version);
+	if (ev->kind == TL_GAP && ev->version && l->has_allocs)
 		l->has_gap = true;
 	if (ev->kind == TL_FINAL)
 		return labels__final(labels, ev->id, ev->version, ev->cat);
@@ -369,10 +369,10 @@ bool labels__was_there(const struct labels *l, uint64_t id)
 	return !l->has_gap || id <= l->last_id;
 }
 
-int labels__next_met(const struct labels *l, size_t *pos, struct labels_met *ret)
+int labels__next_late(const struct labels *l, size_t *pos, struct labels_late *ret)
 {
-	if (*pos >= l->met_cnt)
+	if (*pos >= l->late_cnt)
 		return -ENOENT;
-	*ret = ((const struct labels_met *)l->met.map)[(*pos)++];
+	*ret = ((const struct labels_late *)l->late.map)[(*pos)++];
 	return 0;
 }

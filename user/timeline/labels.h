@@ -2,7 +2,7 @@
 /*
  * labels: the last word on every block's category, by version. Collected from TL_FINAL in a first pass
  * over a recording, asked in a second one: categories are back-dated, so an exporter that writes a
- * block's birth cannot know yet what it will turn out to be.
+ * block's allocation cannot know yet what it will turn out to be.
  *
  * One byte a block in an unlinked file (ids are dense, from 1), so that memory does not grow with the
  * recording's length, and a sorted list of the few blocks whose label changes with a version.
@@ -34,13 +34,13 @@ bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret
 /* CAT_UNKNOWN for a block that has none. */
 enum category labels__get(const struct labels *l, uint64_t id, uint32_t version);
 /* Preexisting blocks from before anything was traced, by id: 0 from first to the last, then -ENOENT. *pos starts at 0. */
-struct labels_met {
+struct labels_late {
 	uint64_t id, ptr, size;
 	uint32_t pid;
 	uint8_t dev;
 };
-int labels__next_met(const struct labels *l, size_t *pos, struct labels_met *ret);
-/* A preexisting block is one of those; else it was born in a gap, perhaps (docs/sampling.md). */
+int labels__next_late(const struct labels *l, size_t *pos, struct labels_late *ret);
+/* A preexisting block is one of those; else it was allocated in a gap, perhaps (docs/sampling.md). */
 bool labels__was_there(const struct labels *l, uint64_t id);
 
 #endif

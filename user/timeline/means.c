@@ -66,7 +66,7 @@ static double mean_row__held(const struct mean_row *r, uint64_t clock_ns)
 	return (double)r->live * (double)(clock_ns - r->since_ns);
 }
 
-static int means__change(struct means *m, struct mean_rows *rows, name_id name, const struct tl_event *ev, int born)
+static int means__change(struct means *m, struct mean_rows *rows, name_id name, const struct tl_event *ev, int allocated)
 {
 	struct mean_row *r = mean_rows__get(rows, name);
 
@@ -74,7 +74,7 @@ static int means__change(struct means *m, struct mean_rows *rows, name_id name, 
 		return -ENOMEM;
 	r->byte_ns += mean_row__held(r, m->clock_ns);
 	r->since_ns = m->clock_ns;
-	if (born)
+	if (allocated)
 		r->live += ev->size;
 	else
 		r->live -= r->live < ev->size ? r->live : ev->size;
@@ -83,19 +83,19 @@ static int means__change(struct means *m, struct mean_rows *rows, name_id name, 
 
 int means__event(struct means *m, const struct tl_event *ev)
 {
-	int born = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
+	int allocated = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
 	int r;
 
 	if (ev->kind == TL_GAP) {
 		means__advance(m, ev->ts_ns);
 		m->in_gap = ev->version != 0;
 	}
-	if ((!born && ev->kind != TL_DESTROY) || ev->size == TL_SIZE_UNKNOWN || (ev->dev == MT_DEV_HOST) != m->host)
+	if ((!allocated && ev->kind != TL_DESTROY) || ev->size == TL_SIZE_UNKNOWN || (ev->dev == MT_DEV_HOST) != m->host)
 		return 0;
 	means__advance(m, ev->ts_ns);
-	r = means__change(m, &m->ops, ev->op, ev, born);
-	r = r ? r : means__change(m, &m->regions, ev->region, ev, born);
-	return r ? r : means__change(m, &m->stacks, (name_id){ ev->stack }, ev, born);
+	r = means__change(m, &m->ops, ev->op, ev, allocated);
+	r = r ? r : means__change(m, &m->regions, ev->region, ev, allocated);
+	return r ? r : means__change(m, &m->stacks, (name_id){ ev->stack }, ev, allocated);
 }
 
 static double mean_rows__mean(const struct mean_rows *r, const struct means *m, name_id name)

@@ -31,10 +31,10 @@ struct report_leak {
 	uint64_t first_ts_ns, last_ts_ns; /* allocations of the oldest and of the youngest that live */
 	uint64_t history[TREND_POINTS_MAX]; /* bytes that lived across a step, oldest first, warming up too */
 	size_t history_cnt;
-	/* Of the stack where all were born, innermost first; or where most were of those that were caught. NULL: not known */
+	/* Of the stack where all were allocated, innermost first; or where most of the caught were. NULL: not known */
 	struct report_frame *frames;
 	size_t frames_cnt;
-	uint64_t caught, caught_here; /* live blocks that were caught at their birth; of them at `frames`. 0: none was */
+	uint64_t caught, caught_here; /* live blocks that were caught at their allocation; of them at `frames`. 0: none was */
 	/* Python's container that holds them, when it was looked for; NULL: not looked for, or none was found */
 	char *held_by, *held_kind, *held_where; /* "losses", "list", "train (train.py:12)"; the last may be "" */
 	uint64_t held_items;

@@ -97,14 +97,14 @@ struct report_dev {
 	uint8_t dev;
 	struct report_segments segs;
 	uint64_t live, peak, peak_ts_ns;
-	uint64_t allocs, frees;		/* of blocks seen born, and frees of blocks seen born or met */
+	uint64_t allocs, frees;		/* of blocks seen from their allocation on; frees of these and of late ones */
 	uint64_t alloc_bytes, free_bytes;
-	uint64_t preexisting_frees;	/* frees of blocks never seen born (bytes unknown) */
+	uint64_t preexisting_frees;	/* frees of blocks never seen allocated (bytes unknown) */
 	uint64_t unseen_blocks, unseen_bytes; /* that ended in a gap */
 	uint64_t dropped, dropped_bytes; /* blocks that were live when their process went away */
 	uint64_t ooms, oom_bytes_last;
 	uint64_t byte_ns;		/* integral of live over time; kept in 128 bits, UINT64_MAX if more */
-	uint64_t preexisting_blocks;	/* first met as an operator's tensor: part of live from then on */
+	uint64_t preexisting_blocks;	/* first seen as an operator's tensor: part of live from then on */
 	uint64_t preexisting_bytes;
 	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; reported there */
 	struct report_cat cats[CAT_MAX];
@@ -131,7 +131,7 @@ struct report_driver {
 
 struct report_block {
 	uint64_t id, ptr, size;
-	uint64_t born_ts_ns, freed_ts_ns; /* freed 0: live at the end */
+	uint64_t allocated_ts_ns, freed_ts_ns; /* freed 0: live at the end */
 	char *op, *region;
 	char *name; /* in Python: "layers.0.weight", "exp_avg layers.0.weight"; NULL: none that is known now */
 	uint32_t pid, tid;

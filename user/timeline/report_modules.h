@@ -12,7 +12,7 @@
 struct report_module_sum {
 	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */
 	uint64_t saved; /* made there and kept for backward: of the largest pass (struct report_saved) */
-	uint64_t by_phase_count[PHASE_MAX], by_phase_bytes[PHASE_MAX], by_phase_live[PHASE_MAX]; /* born in */
+	uint64_t by_phase_count[PHASE_MAX], by_phase_bytes[PHASE_MAX], by_phase_live[PHASE_MAX]; /* allocated in */
 };
 
 /*

@@ -15,7 +15,7 @@ struct report_op {
 	char *name;
 	uint8_t is_node; /* in regions[]: a backward node, which counts as a region; in ops[]: 0 */
 	uint64_t count;	 /* entries */
-	uint64_t alloc_count, alloc_bytes; /* blocks born with this one innermost */
+	uint64_t alloc_count, alloc_bytes; /* blocks allocated with this one innermost */
 	uint64_t live_count, live;
 	uint64_t at_peak;
 };
@@ -32,7 +32,7 @@ struct report_frame {
 	uint8_t kind;  /* enum ev_frame_kind */
 };
 
-/* Where blocks of --stack-size and more were born. */
+/* Where blocks of --stack-size and more were allocated. */
 struct report_stack {
 	uint32_t node; /* its number in this recording */
 	struct report_frame *frames; /* innermost first */

@@ -22,7 +22,7 @@ struct param_row {
 
 struct live_row {
 	uint64_t id;
-	struct tl_event birth; /* version: the one it has now */
+	struct tl_event alloc; /* version: the one it has now */
 	bool is_out;	       /* fn has it */
 };
 
@@ -87,21 +87,21 @@ bool sieve__is_whose(const struct sieve *s, const struct tl_event *ev)
 	return (s->dev < 0 || s->dev == ev->dev) && pid_is_one_of(s->pids, s->pids_cnt, ev->pid);
 }
 
-struct owner sieve__owner(const struct sieve *s, const struct tl_event *birth)
+struct owner sieve__owner(const struct sieve *s, const struct tl_event *alloc)
 {
 	const struct param_row *param;
 	const struct owner_row *row;
 	struct labels_name name;
 	const char *path, *dot;
 
-	if (birth->module.v || birth->root.v)
-		return (struct owner){ birth->module, birth->root, UINT32_MAX };
-	row = map__find(&s->owners, birth->id);
+	if (alloc->module.v || alloc->root.v)
+		return (struct owner){ alloc->module, alloc->root, UINT32_MAX };
+	row = map__find(&s->owners, alloc->id);
 	if (row)
 		return (struct owner){ row->path, row->root, UINT32_MAX };
-	if (!s->labels || !labels__name(s->labels, birth->id, &name))
+	if (!s->labels || !labels__name(s->labels, alloc->id, &name))
 		return (struct owner){ 0 };
-	param = name.kind == EV_TENSOR_STATE ? map__find(&s->params, param_key(birth->pid, name.path)) : NULL;
+	param = name.kind == EV_TENSOR_STATE ? map__find(&s->params, param_key(alloc->pid, name.path)) : NULL;
 	path = names__get(s->names, name.path);
 	dot = strrchr(path, '.');
 	return (struct owner){ dot ? name.path : NAME_NONE, param ? param->root : name.root, dot ? (uint32_t)(dot - path) : 0 };
@@ -143,9 +143,9 @@ bool op_is_wanted(const char *wanted, const char *op)
 	return !strcmp(wanted, op) || !strcmp(wanted, short_name) || !fnmatch(wanted, op, 0) || !fnmatch(wanted, short_name, 0);
 }
 
-static bool is_of_module(const struct sieve *s, const struct tl_event *birth)
+static bool is_of_module(const struct sieve *s, const struct tl_event *alloc)
 {
-	struct owner o = sieve__owner(s, birth);
+	struct owner o = sieve__owner(s, alloc);
 	char path[NAME_BYTES_MAX];
 
 	if (!o.path.v && !o.root.v)
@@ -173,14 +173,14 @@ static bool is_within(const struct sieve *s, uint64_t ts_ns)
 }
 
 /* It begins, for fn: as what was there before, at that time. */
-static int tell_met(struct live_row *row, uint64_t ts_ns, timeline_fn fn, void *ctx)
+static int tell_late(struct live_row *row, uint64_t ts_ns, timeline_fn fn, void *ctx)
 {
-	struct tl_event met = row->birth;
+	struct tl_event late = row->alloc;
 
-	met.kind = TL_PREEXISTING;
-	met.ts_ns = ts_ns;
+	late.kind = TL_PREEXISTING;
+	late.ts_ns = ts_ns;
 	row->is_out = true;
-	return fn(ctx, &met);
+	return fn(ctx, &late);
 }
 
 static int by_id(const void *a, const void *b)
@@ -204,13 +204,13 @@ static int open_span(struct sieve *s, timeline_fn fn, void *ctx)
 		rows[i] = *(struct live_row *)map__at(&s->live, i);
 	qsort(rows, s->live.cnt, sizeof(*rows), by_id);
 	for (uint32_t i = 0, cnt = s->live.cnt; i < cnt && !r; i++)
-		if (sieve__is_category(s, rows[i].id, rows[i].birth.version))
-			r = tell_met(map__find(&s->live, rows[i].id), s->span.from_ns, fn, ctx);
+		if (sieve__is_category(s, rows[i].id, rows[i].alloc.version))
+			r = tell_late(map__find(&s->live, rows[i].id), s->span.from_ns, fn, ctx);
 	free(rows);
 	return r;
 }
 
-static int on_birth(struct sieve *s, const struct tl_event *ev, timeline_fn fn, void *ctx)
+static int on_alloc(struct sieve *s, const struct tl_event *ev, timeline_fn fn, void *ctx)
 {
 	struct live_row *row;
 
@@ -219,7 +219,7 @@ static int on_birth(struct sieve *s, const struct tl_event *ev, timeline_fn fn, 
 	row = map__put(&s->live, ev->id);
 	if (!row)
 		return -ENOMEM;
-	row->birth = *ev;
+	row->alloc = *ev;
 	row->is_out = is_within(s, ev->ts_ns) && sieve__is_category(s, ev->id, ev->version);
 	return row->is_out ? fn(ctx, ev) : 0;
 }
@@ -229,14 +229,14 @@ static int on_version(struct sieve *s, struct live_row *row, const struct tl_eve
 	bool is_wanted = sieve__is_category(s, ev->id, ev->version);
 	struct tl_event ends = *ev;
 
-	row->birth.version = ev->version;
-	row->birth.cat = ev->cat;
+	row->alloc.version = ev->version;
+	row->alloc.cat = ev->cat;
 	if (!is_within(s, ev->ts_ns))
 		return 0;
 	if (row->is_out && is_wanted)
 		return fn(ctx, ev);
 	if (!row->is_out)
-		return is_wanted ? tell_met(row, ev->ts_ns, fn, ctx) : 0;
+		return is_wanted ? tell_late(row, ev->ts_ns, fn, ctx) : 0;
 	row->is_out = false;
 	ends.kind = TL_DESTROY;
 	ends.version = ev->version - 1;
@@ -268,7 +268,7 @@ int sieve__event(struct sieve *s, const struct tl_event *ev, timeline_fn fn, voi
 	switch (ev->kind) {
 	case TL_CREATE:
 	case TL_PREEXISTING:
-		return on_birth(s, ev, fn, ctx);
+		return on_alloc(s, ev, fn, ctx);
 	case TL_VERSION:
 	case TL_LABEL:
 	case TL_TAG:

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum tl_kind {
-	TL_PREEXISTING = 1, /* met without a birth: lived before the attach */
+	TL_PREEXISTING = 1, /* seen without an allocation: lived before the attach */
 	TL_CREATE = 2,
 	TL_VERSION = 3, /* INCREMENT_VERSION */
 	TL_DESTROY = 4,
@@ -20,7 +20,7 @@ enum tl_kind {
 	TL_STEP = 8,	/* a step mark; its number is in ptr */
 	TL_OOM = 9,
 	TL_TAG = 10,	/* a block was tagged; the tag is in region; id 0 if the block is not known */
-	TL_LABEL = 11,	/* the category of a living block is another one now, from its version's birth on */
+	TL_LABEL = 11,	/* the category of a living block is another one now, from its version's allocation on */
 	/* with model_opts.timeline_nodes only: */
 	TL_NODE = 12,	/* a node of the data-flow graph: ts_ns is its start, op its leaf frame's name (none:
 			   memory that came or went outside of any), edges its blocks. Told when its labels
@@ -68,7 +68,7 @@ struct mark_at {
 struct step_marks {
 	uint64_t number, begin_ts_ns; /* begin: 0 = before the process was looked at */
 	uint32_t pid;
-	uint8_t is_settling; /* one of the first: state is still being made, or met for the first time */
+	uint8_t is_settling; /* one of the first: state is still being made, or seen for the first time */
 	struct mark_at at[MARK_MAX];
 };
 /* From its forward on: an evaluation before it is not the step's. */
@@ -95,8 +95,8 @@ const char *category_name(enum category c); /* "PARAMETER" …, "unknown" */
 enum tl_edge_flag {
 	TL_EDGE_IN = 1,	     /* version, cat: what the node was given */
 	TL_EDGE_WRITTEN = 2, /* out_version = version + 1 */
-	TL_EDGE_BORN = 4,    /* in it; with DIED: an intermediate */
-	TL_EDGE_DIED = 8,    /* in it: marked with * in torch's own tables */
+	TL_EDGE_ALLOCATED = 4,    /* in it; with DIED: an intermediate */
+	TL_EDGE_FREED = 8,    /* in it: marked with * in torch's own tables */
 	TL_EDGE_GIVEN = 16,  /* an operator in it was given it: not only made, or freed, there */
 };
 struct tl_edge {
@@ -130,10 +130,10 @@ struct tl_event {
 	uint32_t edges_cnt;
 	uint8_t has_stream; /* of a block: reported so far */
 	uint32_t stream;    /* folded to 32 bits (event/event.h); 0: the default one */
-	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was born; 0: not known */
+	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was allocated; 0: not known */
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not known yet */
-	uint8_t phase;	      /* enum phase, at its birth; TL_OP, TL_REGION*: as far as known then, at a region's end its own */
+	uint8_t phase;	      /* enum phase, at its allocation; TL_OP, TL_REGION*: as far as known then, at its end its own */
 	const struct tl_learned *learned; /* TL_LEARNED; TL_CREATE, _DESTROY: a guess, or NULL. During the call */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };

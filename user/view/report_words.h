@@ -20,7 +20,7 @@ const struct report_dev *report_dev_main(const struct report *r);
 /* Did this source have probes ("host", "kernel")? */
 int report_has_source(const struct report *r, const char *source);
 uint64_t report_events_sum(const struct report *r);
-/* By design, and no loss: births beyond the rate of native stacks (--stacks), which have their Python frames alone. */
+/* By design, and no loss: allocations beyond the rate of native stacks (--stacks), which have their Python frames alone. */
 uint64_t report_sampled(const struct report *r);
 /* RSS of all processes that are still there, and the most that all had together. */
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak);

@@ -4,7 +4,7 @@
  *
  * Between the go and the truth nothing else calls malloc: threads exist before, there is no stdio. A
  * size is what was asked for (calloc: the product). A realloc that succeeds is a free of the old block
- * and a birth of the new one, also when it stays in place; one that fails is nothing, and realloc(p, 0)
+ * and an allocation of the new one, also when it stays in place; one that fails is nothing, and realloc(p, 0)
  * is a free. All calls are made under one lock, so the truth knows the order and the peak, and by
  * whichever thread comes: blocks are freed and moved by others than those that got them.
  */
@@ -39,7 +39,7 @@ static void *hide(void *p)
 	return hidden;
 }
 
-static void born(struct slot *s, void *p, uint64_t size)
+static void allocated(struct slot *s, void *p, uint64_t size)
 {
 	static struct truth_op none;
 
@@ -102,7 +102,7 @@ static void slot_alloc(struct slot *s, uint64_t *rng)
 		size = size ? size : 1;
 		break;
 	}
-	born(s, hide(p), size);
+	allocated(s, hide(p), size);
 }
 
 static void slot_free(struct slot *s)
@@ -133,7 +133,7 @@ static void slot_realloc(struct slot *s, uint64_t *rng)
 		return; /* size 0: glibc frees and gives NULL */
 	moved += (uintptr_t)p != at;
 	kept += (uintptr_t)p == at;
-	born(s, p, size);
+	allocated(s, p, size);
 }
 
 /* What cannot be had. Nothing changes; the blocks of failed reallocs live on. */

@@ -8,7 +8,7 @@
  *
  * Blocks are announced under the arena's lock, so the order of the probes is the order of the
  * truth and the peak is exact with threads as well. The free lists are last in, first out: addresses come
- * back at once. Some blocks are born before the go: their frees are of blocks nobody saw born.
+ * back at once. Some blocks are allocated before the go: their frees are of blocks nobody saw allocated.
  */
 #include <pthread.h>
 

@@ -22,20 +22,20 @@ enum block_from { FROM_ALLOCATOR = 0, FROM_REQUEST = 1, FROM_ASYNC = 2 };
 struct block {
 	uint64_t ptr;
 	uint64_t size;
-	uint64_t born_ts_ns;
+	uint64_t allocated_ts_ns;
 	uint64_t id : 47;     /* 0: the record is not in use; a million a second would last for four years */
-	uint64_t unwatched : 1; /* counted in no row of growth: born where steps are not traced (model_levels.c) */
+	uint64_t unwatched : 1; /* counted in no row of growth: allocated where steps are not traced (model_levels.c) */
 	uint64_t module : 16; /* row of the model's modules: whose forward or backward made it; 0 = none */
 	uint32_t pid, tid;
 	uint64_t op : 16;     /* rows of the model's two tallies */
 	uint64_t region : 16;
-	uint64_t phase : 3;   /* enum phase, at its birth */
+	uint64_t phase : 3;   /* enum phase, at its allocation */
 	uint64_t out : 3;     /* modules around that one whose output it is (modules.c) */
 	uint64_t dev : 8;     /* enum mt_dev */
 	uint64_t cat : 4;     /* enum category */
-	uint64_t unlisted : 1; /* counted in procs->other: its process had no row at its birth */
+	uint64_t unlisted : 1; /* counted in procs->other: its process had no row at its allocation */
 	uint64_t tracked : 1;  /* the graph (flow.h) knows it */
-	uint64_t met : 1;      /* preexisting, first met as a tensor */
+	uint64_t late : 1;      /* preexisting, first seen as a tensor */
 	uint64_t from : 2;     /* enum block_from */
 	uint64_t named : 1;    /* the model's table of tensors knows it */
 	uint64_t gradient : 1; /* counted as its module's gradient, by category */

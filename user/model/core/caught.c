@@ -13,7 +13,7 @@ void caught__done(struct caught *c)
 	map__done(&c->blocks);
 }
 
-/* A thread has one birth at a time: what it told before and did not come will not. */
+/* A thread has one allocation at a time: what it told before and did not come will not. */
 void caught__told(struct caught *c, const struct event *ev)
 {
 	size_t at = 0;
@@ -40,7 +40,7 @@ static void caught__add(struct caught *c, const struct caught_waiting *w, uint64
 		*b = (struct caught_block){ id, w->ptr, w->pid, w->node, w->dev };
 }
 
-void caught__born(struct caught *c, const struct block *b)
+void caught__allocated(struct caught *c, const struct block *b)
 {
 	for (size_t i = 0; i < c->waiting_cnt; i++) {
 		const struct caught_waiting w = c->waiting[i];

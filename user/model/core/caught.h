@@ -25,7 +25,7 @@ struct caught_block {
 	uint8_t dev;
 };
 
-/* Told of a block that is born next. */
+/* Told of a block that is allocated next. */
 struct caught_waiting {
 	uint64_t ptr;
 	uint32_t pid, tid, node;
@@ -43,9 +43,9 @@ void caught__init(struct caught *c);
 void caught__done(struct caught *c);
 /* EV_CAUGHT. */
 void caught__told(struct caught *c, const struct event *ev);
-/* b is born, and has its id: is it what was waited for? */
-void caught__born(struct caught *c, const struct block *b);
-static inline void caught__died(struct caught *c, uint64_t id)
+/* b is allocated, and has its id: is it what was waited for? */
+void caught__allocated(struct caught *c, const struct block *b);
+static inline void caught__freed(struct caught *c, uint64_t id)
 {
 	void *row = c->blocks.cnt ? map__find(&c->blocks, id) : NULL;
 

@@ -35,8 +35,8 @@ struct device {
 	uint64_t peak, peak_ts_ns, epoch;
 	uint64_t peak_known; /* device__known() when it was reached */
 	uint64_t allocs, frees, alloc_bytes, free_bytes;
-	uint64_t carried, carried_bytes; /* of met, those that EV_WAS told */
-	uint64_t met, met_bytes; /* preexisting ones first met as a tensor: part of live from then on */
+	uint64_t carried, carried_bytes; /* of late, those that EV_WAS told */
+	uint64_t late, late_bytes; /* preexisting ones first seen as a tensor: part of live from then on */
 	uint64_t unseen, unseen_bytes; /* of dropped, those that ended in a gap */
 	uint64_t preexisting_frees, dropped, dropped_bytes, ooms, oom_bytes_last;
 	struct device_cat cats[CAT_MAX];
@@ -121,14 +121,14 @@ static inline bool device__add(struct device *d, const struct block *b, uint64_t
 	return is_peak;
 }
 
-static inline bool device__born(struct device *d, const struct block *b, uint64_t nobodys, uint64_t ts_ns)
+static inline bool device__allocated(struct device *d, const struct block *b, uint64_t nobodys, uint64_t ts_ns)
 {
 	d->allocs++;
 	d->alloc_bytes += b->size;
 	return device__add(d, b, nobodys, ts_ns);
 }
 
-static inline void device__died(struct device *d, const struct block *b, uint64_t ts_ns)
+static inline void device__freed(struct device *d, const struct block *b, uint64_t ts_ns)
 {
 	struct device_cat *c = &d->cats[b->cat];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Whether a block is older than a boundary follows from its id: ids rise with births, and a clock keeps the first one
+ * Whether a block is older than a boundary follows from its id: ids rise with allocations, and a clock keeps the first one
  * after its last boundary. So a block needs no room for it, and a row needs two sums: of all its blocks, and of those since
  * the last boundary.
  */
@@ -159,10 +159,10 @@ struct growth_row *growth__row_of(const struct growth *g, const struct block *b,
 	struct growth_key k = growth_key_of(b, stack);
 	struct growth_row *r = growth__find(g, &k);
 
-	return r && !b->met && !b->unlisted && !b->unwatched && b->id >= r->first_id ? r : NULL;
+	return r && !b->late && !b->unlisted && !b->unwatched && b->id >= r->first_id ? r : NULL;
 }
 
-/* A row that has no blocks now; looks at some only, so that a full table does not cost a walk a birth. */
+/* A row that has no blocks now; looks at some only, so that a full table does not cost a walk an allocation. */
 static struct growth_row *growth__recycle(struct growth *g)
 {
 	for (int i = 0; i < 16 && g->cnt; i++) {
@@ -211,7 +211,7 @@ void growth__drop_pid(struct growth *g, uint32_t pid)
 
 /* --- blocks ----------------------------------------------------------------------------------------------- */
 
-void growth__born(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns)
+void growth__allocated(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns)
 {
 	struct growth_key k = growth_key_of(b, stack);
 	struct growth_row *r = growth__find(g, &k);
@@ -230,7 +230,7 @@ void growth__born(struct growth *g, const struct block *b, uint32_t stack, struc
 	r->young_cnt++;
 }
 
-void growth__died(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
+void growth__freed(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
 		  uint64_t now_ns)
 {
 	struct growth_row *r = growth__row_of(g, b, stack);

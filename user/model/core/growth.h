@@ -2,7 +2,7 @@
 /*
  * growth: what lives across steps and keeps growing in number, by process, device, operator, region and (--stacks) stack.
  *
- * At each boundary (a step of the process; without steps every GROWTH_TICK_NS) counts, for each row, what was born
+ * At each boundary (a step of the process; without steps every GROWTH_TICK_NS) counts, for each row, what was allocated
  * before the boundary before and lives still: what a step makes and frees again never shows. GROWTH_SLOTS numbers a row
  * whose distance doubles, each the lowest of its boundaries: memory does not grow with the trace. A row settles when it is
  * touched, so that a boundary costs nothing.
@@ -10,8 +10,8 @@
  * Where only some steps are traced, boundaries are those of traced steps, and blocks those of whole ones: as if the steps
  * between did not exist. What is still there of blocks from an earlier window is told by EV_STAYED (model_levels.c).
  *
- * Holds at most GROWTH_ROWS_MAX rows; then one without blocks gives its place up, or the birth is counted as not
- * watched. Memory that was there before it was first seen (met) is no growth and is not told here.
+ * Holds at most GROWTH_ROWS_MAX rows; then one without blocks gives its place up, or the allocation is counted as not
+ * watched. Memory that was there before it was first seen (seen late) is no growth and is not told here.
  */
 #ifndef MT_MODEL_GROWTH_H
 #define MT_MODEL_GROWTH_H
@@ -38,7 +38,7 @@ struct growth_clock {
 	uint64_t steps;	   /* boundaries of this era so far, */
 	uint64_t tick;	   /* … and those that count: of steps that were traced */
 	uint64_t blind;	   /* of them those before all operators had their probes: nothing was seen to grow */
-	uint64_t young_id; /* blocks from this one on were born after the last boundary */
+	uint64_t young_id; /* blocks from this one on were allocated after the last boundary */
 	uint64_t from_ns, last_ns; /* the era's begin (0: not yet), the last boundary */
 	uint32_t era;
 	uint32_t windows;  /* of traced steps, in this era; 0: all are */
@@ -78,10 +78,10 @@ void growth__done(struct growth *g);
 void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns);
 /* The boundary just passed ended a step that was seen whole. last_id: the newest block's. */
 void growth_clock__count(struct growth_clock *c, uint64_t last_id);
-/* stack: where it was born, of a block the same all its life. */
-void growth__born(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns);
+/* stack: where it was allocated, of a block the same all its life. */
+void growth__allocated(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns);
 /* b: out of the table already; last_id: the newest block's. Blocks that were not watched are no error. */
-void growth__died(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
+void growth__freed(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
 		  uint64_t now_ns);
 void growth__drop_pid(struct growth *g, uint32_t pid); /* its blocks are dead */
 /* The row of a block; NULL: it has none, or was not watched. */

@@ -7,7 +7,7 @@
 #include "model/core/check.h"
 
 struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint8_t),
-			     void (*told)(void *, const struct learned_birth *))
+			     void (*told)(void *, const struct learned_alloc *))
 {
 	struct learned *l = calloc(1, sizeof(*l));
 
@@ -16,10 +16,10 @@ struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint
 	l->ctx = ctx;
 	l->cat_of = cat_of;
 	l->told = told;
-	l->room = calloc(LEARNED_BIRTHS, sizeof(*l->room));
-	l->pairs = calloc(LEARNED_BIRTHS, sizeof(*l->pairs));
-	l->best = calloc(LEARNED_BIRTHS, sizeof(*l->best));
-	l->order = calloc(LEARNED_BIRTHS, sizeof(*l->order));
+	l->room = calloc(LEARNED_ALLOCS, sizeof(*l->room));
+	l->pairs = calloc(LEARNED_ALLOCS, sizeof(*l->pairs));
+	l->best = calloc(LEARNED_ALLOCS, sizeof(*l->best));
+	l->order = calloc(LEARNED_ALLOCS, sizeof(*l->order));
 	if (l->room && l->pairs && l->best && l->order)
 		return l;
 	learned__free(l);
@@ -50,10 +50,10 @@ struct learned_proc *learned__add(struct learned *l)
 /* --- allocations in order --------------------------------------------------------------------------------------- */
 
 /* Room for one more, as far as that is a process's to have. */
-static bool births__has_room(struct learned_births *b, struct learned_proc *p)
+static bool allocs__has_room(struct learned_allocs *b, struct learned_proc *p)
 {
 	uint32_t more = b->cap ? b->cap : 256, own = p->now.cap + p->ready.cap + p->living.cap;
-	struct learned_birth *v;
+	struct learned_alloc *v;
 
 	if (b->cnt < b->cap)
 		return true;
@@ -68,14 +68,14 @@ static bool births__has_room(struct learned_births *b, struct learned_proc *p)
 	return true;
 }
 
-static void births__done(struct learned_births *b, struct learned_proc *p)
+static void allocs__done(struct learned_allocs *b, struct learned_proc *p)
 {
 	p->all->open -= b->cap;
 	free(b->v);
-	*b = (struct learned_births){ 0 };
+	*b = (struct learned_allocs){ 0 };
 }
 
-static struct learned_birth *births__find(const struct learned_births *b, uint64_t id)
+static struct learned_alloc *allocs__find(const struct learned_allocs *b, uint64_t id)
 {
 	uint32_t lo = 0, hi = b->cnt;
 
@@ -90,12 +90,12 @@ static struct learned_birth *births__find(const struct learned_births *b, uint64
 	return lo < b->cnt && b->v[lo].id == id ? &b->v[lo] : NULL;
 }
 
-static struct learned_birth *learned_proc__find(const struct learned_proc *p, uint64_t id)
+static struct learned_alloc *learned_proc__find(const struct learned_proc *p, uint64_t id)
 {
-	struct learned_birth *b = births__find(&p->now, id);
+	struct learned_alloc *b = allocs__find(&p->now, id);
 
-	b = b ? b : births__find(&p->ready, id);
-	return b ? b : births__find(&p->living, id);
+	b = b ? b : allocs__find(&p->ready, id);
+	return b ? b : allocs__find(&p->living, id);
 }
 
 /* --- byte·time -------------------------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ void learned__live(struct learned *l, unsigned dev, uint64_t live, uint64_t cloc
 	s->live = live;
 }
 
-static void weigh(const struct learned_birth *b, uint64_t until_ns, struct learned_sums *devs, struct learned_op *ops,
+static void weigh(const struct learned_alloc *b, uint64_t until_ns, struct learned_sums *devs, struct learned_op *ops,
 		  uint32_t ops_cnt)
 {
 	unsigned __int128 w = (unsigned __int128)b->size * (until_ns - b->since_ns);
@@ -135,7 +135,7 @@ static void weigh(const struct learned_birth *b, uint64_t until_ns, struct learn
 		ops[b->what.op].byte_ns += w;
 }
 
-static void learned__weigh(struct learned *l, struct learned_birth *b, uint64_t until_ns)
+static void learned__weigh(struct learned *l, struct learned_alloc *b, uint64_t until_ns)
 {
 	if (b->has && b->what.op >= l->ops_cnt) {
 		uint32_t cnt = b->what.op + 256u;
@@ -151,7 +151,7 @@ static void learned__weigh(struct learned *l, struct learned_birth *b, uint64_t 
 	b->since_ns = until_ns;
 }
 
-static void births__sum(const struct learned_births *b, uint64_t clock_ns, const struct learned *l, struct learned_sums *devs,
+static void allocs__sum(const struct learned_allocs *b, uint64_t clock_ns, const struct learned *l, struct learned_sums *devs,
 			struct learned_op *ops)
 {
 	for (uint32_t i = 0; i < b->cnt; i++)
@@ -162,26 +162,26 @@ static void births__sum(const struct learned_births *b, uint64_t clock_ns, const
 void learned_proc__sum(const struct learned_proc *p, uint64_t clock_ns, struct learned_sums *ret_devs,
 			struct learned_op *ret_ops)
 {
-	births__sum(&p->now, clock_ns, p->all, ret_devs, ret_ops);
-	births__sum(&p->living, clock_ns, p->all, ret_devs, ret_ops);
+	allocs__sum(&p->now, clock_ns, p->all, ret_devs, ret_ops);
+	allocs__sum(&p->living, clock_ns, p->all, ret_devs, ret_ops);
 }
 
-/* --- births -------------------------------------------------------------------------------------------------- */
+/* --- allocations -------------------------------------------------------------------------------------------------- */
 
 /* What was allocated by an operator is measured. */
-static void learned__no_room(struct learned *l, const struct learned_birth *b)
+static void learned__no_room(struct learned *l, const struct learned_alloc *b)
 {
 	l->counts.no_room += b->blind;
 	l->counts.no_room_bytes += b->blind ? b->size : 0;
 }
 
-const struct learned_what *learned__born(struct learned_proc *p, const struct learned_birth *b, uint32_t tid)
+const struct learned_what *learned__allocated(struct learned_proc *p, const struct learned_alloc *b, uint32_t tid)
 {
 	uint8_t lane = learned_proc__lane(p, tid);
 	struct learned_place *at = &p->places[lane];
-	struct learned_birth *to;
+	struct learned_alloc *to;
 
-	if (p->now.cnt == LEARNED_BIRTHS || !births__has_room(&p->now, p)) {
+	if (p->now.cnt == LEARNED_ALLOCS || !allocs__has_room(&p->now, p)) {
 		learned__no_room(p->all, b);
 		return NULL;
 	}
@@ -199,7 +199,7 @@ const struct learned_what *learned__born(struct learned_proc *p, const struct le
 
 const struct learned_what *learned__find(const struct learned_proc *p, uint64_t id)
 {
-	const struct learned_birth *b = learned_proc__find(p, id);
+	const struct learned_alloc *b = learned_proc__find(p, id);
 
 	return b && b->blind && b->has && !b->is_measured ? &b->what : NULL;
 }
@@ -207,7 +207,7 @@ const struct learned_what *learned__find(const struct learned_proc *p, uint64_t 
 /* --- ends ------------------------------------------------------------------------------------------------------- */
 
 /* Of one whose step is over the label is the last one: it is weighed at once, and never looked at again. */
-static void learned_proc__over(struct learned_proc *p, struct learned_birth *b, uint64_t clock_ns)
+static void learned_proc__over(struct learned_proc *p, struct learned_alloc *b, uint64_t clock_ns)
 {
 	b->is_over = 1;
 	b->end_ns = clock_ns;
@@ -220,7 +220,7 @@ static void learned_proc__over(struct learned_proc *p, struct learned_birth *b, 
 
 void learned__measured(struct learned_proc *p, uint64_t id, uint64_t clock_ns)
 {
-	struct learned_birth *b = learned_proc__find(p, id);
+	struct learned_alloc *b = learned_proc__find(p, id);
 
 	if (!b || !b->blind || b->is_over)
 		return;
@@ -242,9 +242,9 @@ static void learned_proc__squeeze(struct learned_proc *p)
 	p->living_gone = 0;
 }
 
-void learned__died(struct learned_proc *p, uint64_t id, const struct learned_what *what, uint64_t clock_ns)
+void learned__freed(struct learned_proc *p, uint64_t id, const struct learned_what *what, uint64_t clock_ns)
 {
-	struct learned_birth *b = learned_proc__find(p, id);
+	struct learned_alloc *b = learned_proc__find(p, id);
 
 	if (!b)
 		return;
@@ -296,7 +296,7 @@ static uint32_t learned_proc__items(const struct learned_proc *p)
 }
 
 /* A step's allocations by lanes: their numbers go to l->order, what is compared to l->room. */
-static uint32_t learned__by_lanes(struct learned *l, const struct learned_births *b, const uint32_t *tids,
+static uint32_t learned__by_lanes(struct learned *l, const struct learned_allocs *b, const uint32_t *tids,
 				   struct learned_lane *ret)
 {
 	uint32_t lanes = 0, at = 0;
@@ -313,7 +313,7 @@ static uint32_t learned__by_lanes(struct learned *l, const struct learned_births
 		ret[i].cnt = 0;
 	}
 	for (uint32_t i = 0; i < b->cnt; i++) {
-		const struct learned_birth *v = &b->v[i];
+		const struct learned_alloc *v = &b->v[i];
 		uint32_t to = ret[v->lane].at + ret[v->lane].cnt++;
 
 		l->order[to] = i;
@@ -356,7 +356,7 @@ struct step_kind {
 };
 
 /* l->best says which is which. Among equals the one that was needed last. */
-static struct step_kind learned_proc__kind_of(struct learned_proc *p, const struct learned_births *b, const uint32_t *tids,
+static struct step_kind learned_proc__kind_of(struct learned_proc *p, const struct learned_allocs *b, const uint32_t *tids,
 					      uint64_t regions)
 {
 	struct learned *l = p->all;
@@ -428,7 +428,7 @@ static bool learned_proc__compare(struct learned_proc *p, const struct learned_k
 	unsigned __int128 bytes = 0, wrong = 0;
 
 	for (uint32_t i = 0; i < p->ready.cnt; i++) {
-		const struct learned_birth *b = &p->ready.v[l->order[i]];
+		const struct learned_alloc *b = &p->ready.v[l->order[i]];
 		const struct learned_what *said = l->best[i] == ALIGN_NONE ? NULL : &k->whats[l->best[i]];
 		bool is_cat = said && said->cat == b->what.cat, is_op = said && said->op == b->what.op;
 
@@ -464,9 +464,9 @@ void learned__settle(struct learned_proc *p)
 
 /* --- steps ------------------------------------------------------------------------------------------------------ */
 
-static void learned_proc__live_on(struct learned_proc *p, const struct learned_birth *b)
+static void learned_proc__live_on(struct learned_proc *p, const struct learned_alloc *b)
 {
-	if (!births__has_room(&p->living, p)) {
+	if (!allocs__has_room(&p->living, p)) {
 		learned__no_room(p->all, b);
 		return;
 	}
@@ -481,7 +481,7 @@ static void learned_proc__label(struct learned_proc *p, uint64_t regions)
 	struct step_kind as = learned_proc__kind_of(p, &p->now, p->tids, regions);
 
 	for (uint32_t i = 0; i < p->now.cnt; i++) {
-		struct learned_birth *b = &p->now.v[l->order[i]];
+		struct learned_alloc *b = &p->now.v[l->order[i]];
 
 		b->has = b->blind && as.kind < LEARNED_KINDS && l->best[i] != ALIGN_NONE;
 		if (b->has)
@@ -501,7 +501,7 @@ static void learned_proc__close(struct learned_proc *p, uint64_t clock_ns)
 	struct learned *l = p->all;
 
 	for (uint32_t i = 0; i < p->now.cnt; i++) {
-		struct learned_birth *b = &p->now.v[i];
+		struct learned_alloc *b = &p->now.v[i];
 
 		if (!b->blind)
 			continue;
@@ -515,7 +515,7 @@ static void learned_proc__close(struct learned_proc *p, uint64_t clock_ns)
 	}
 }
 
-static bool births__has_blind(const struct learned_births *b)
+static bool allocs__has_blind(const struct learned_allocs *b)
 {
 	for (uint32_t i = 0; i < b->cnt; i++)
 		if (b->v[i].blind)
@@ -530,12 +530,12 @@ void learned__step(struct learned_proc *p, bool is_whole, bool is_traced, uint64
 	learned__settle(p);
 	learned_proc__squeeze(p);
 	is_whole &= p->is_whole;
-	if (births__has_blind(&p->now)) {
+	if (allocs__has_blind(&p->now)) {
 		if (is_whole)
 			learned_proc__label(p, in_it);
 		learned_proc__close(p, clock_ns);
 	} else if (is_whole && is_traced && p->now.cnt) {
-		struct learned_births was = p->ready;
+		struct learned_allocs was = p->ready;
 
 		p->ready = p->now;
 		p->now = was;
@@ -569,17 +569,17 @@ void learned_proc__free(struct learned_proc *p)
 		return;
 	while (p->kinds_cnt)
 		learned_proc__forget(p, 0);
-	births__done(&p->now, p);
-	births__done(&p->ready, p);
-	births__done(&p->living, p);
+	allocs__done(&p->now, p);
+	allocs__done(&p->ready, p);
+	allocs__done(&p->living, p);
 	free(p);
 }
 
-static void births__check(const struct learned_births *b)
+static void allocs__check(const struct learned_allocs *b)
 {
 	mt_check(b->cnt <= b->cap);
 	for (uint32_t i = 0; i < b->cnt; i++) {
-		const struct learned_birth *v = &b->v[i];
+		const struct learned_alloc *v = &b->v[i];
 
 		mt_check(!i || b->v[i - 1].id < v->id);
 		mt_check(v->dev < LEARNED_DEVS && v->lane < LEARNED_LANES && v->what.cat < CAT_MAX);
@@ -591,13 +591,13 @@ void learned_proc__check(const struct learned_proc *p)
 {
 	uint32_t gone = 0;
 
-	births__check(&p->now);
-	births__check(&p->ready);
-	births__check(&p->living);
+	allocs__check(&p->now);
+	allocs__check(&p->ready);
+	allocs__check(&p->living);
 	for (uint32_t i = 0; i < p->living.cnt; i++)
 		gone += p->living.v[i].is_over && p->living.v[i].since_ns == UINT64_MAX;
 	mt_check(gone == p->living_gone);
-	mt_check(p->now.cnt <= LEARNED_BIRTHS && p->lanes_cnt <= LEARNED_LANES && p->kinds_cnt <= LEARNED_KINDS);
+	mt_check(p->now.cnt <= LEARNED_ALLOCS && p->lanes_cnt <= LEARNED_LANES && p->kinds_cnt <= LEARNED_KINDS);
 	mt_check(p->now.cap + p->ready.cap + p->living.cap <= LEARNED_OPEN / 2 && p->all->open <= LEARNED_OPEN);
 	mt_check(learned_proc__items(p) <= LEARNED_MAX / 2 && p->all->items <= LEARNED_MAX);
 	mt_check(!p->kinds_cnt || p->guess < p->kinds_cnt);

@@ -11,7 +11,7 @@
  * Counted apart from everything measured: byte·time in gaps, by a clock that runs there alone. Nothing of it is in any other
  * number. Whose category is measured after all (an operator was given it, Python has a name for it) is learned no longer.
  *
- * Holds LEARNED_KINDS a process, of LEARNED_BIRTHS allocations at most (of a longer step its beginning); together LEARNED_MAX
+ * Holds LEARNED_KINDS a process, of LEARNED_ALLOCS allocations at most (of a longer step its beginning); together LEARNED_MAX
  * allocations of kinds and LEARNED_OPEN of steps under way and blocks that live, one process half of each. What is beyond
  * that has no label and no weight: it is counted (no_room). The kind that was needed least lately goes.
  */
@@ -26,7 +26,7 @@
 #include "timeline/timeline.h"
 
 #define LEARNED_KINDS 8
-#define LEARNED_BIRTHS 65536
+#define LEARNED_ALLOCS 65536
 #define LEARNED_LANES 16	/* threads whose order is kept apart; the last one has all others, too */
 #define LEARNED_MAX (1u << 18)	/* 6 MiB */
 #define LEARNED_OPEN (1u << 19) /* 28 MiB */
@@ -42,7 +42,7 @@ struct learned_what {
 };
 
 /* An allocation of the step under way, or of one that is over and lives. */
-struct learned_birth {
+struct learned_alloc {
 	uint64_t id, size;
 	uint64_t since_ns, end_ns; /* by the clock of gaps: weighed until then; its end, or from when it was measured */
 	struct learned_what what;  /* of one that was traced: measured; else learned, until its step is over a guess */
@@ -55,8 +55,8 @@ struct learned_birth {
 	uint8_t lives_on : 1;	 /* likewise: its step is over; is_over: it was weighed for the last time */
 };
 
-struct learned_births {
-	struct learned_birth *v; /* by id */
+struct learned_allocs {
+	struct learned_alloc *v; /* by id */
 	uint32_t cnt, cap;
 };
 
@@ -83,7 +83,7 @@ struct learned_place {
 };
 
 struct learned_proc {
-	struct learned_births now, ready, living; /* ready: traced, and waits for its labels */
+	struct learned_allocs now, ready, living; /* ready: traced, and waits for its labels */
 	struct learned_place places[LEARNED_LANES];
 	uint32_t tids[LEARNED_LANES], lanes_cnt; /* of the step under way */
 	uint32_t ready_tids[LEARNED_LANES];
@@ -119,7 +119,7 @@ struct learned_counts {
 struct learned {
 	void *ctx;
 	uint8_t (*cat_of)(void *ctx, uint64_t id, uint8_t cat); /* its last word; cat: when it died, or was allocated */
-	void (*told)(void *ctx, const struct learned_birth *b); /* its step is over */
+	void (*told)(void *ctx, const struct learned_alloc *b); /* its step is over */
 	struct learned_sums devs[LEARNED_DEVS];
 	struct learned_op *ops;
 	uint32_t ops_cnt;
@@ -128,12 +128,12 @@ struct learned {
 	uint32_t kinds, items, open; /* of all processes; open: room */
 	uint64_t clock_ns, base_ns; /* base: of the clock of gaps when it last began to run */
 	bool runs;		    /* allocations are seen in gaps */
-	struct align_item *room; /* of one comparison: LEARNED_BIRTHS of each */
+	struct align_item *room; /* of one comparison: LEARNED_ALLOCS of each */
 	uint32_t *pairs, *best, *order;
 };
 
 struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint8_t),
-			     void (*told)(void *, const struct learned_birth *)); /* NULL: no memory */
+			     void (*told)(void *, const struct learned_alloc *)); /* NULL: no memory */
 void learned__free(struct learned *l);
 struct learned_proc *learned__add(struct learned *l); /* a process; NULL: no memory */
 void learned_proc__free(struct learned_proc *p);      /* NULL is fine */
@@ -146,10 +146,10 @@ uint64_t learned__clock(const struct learned *l, uint64_t gaps_ns);
 void learned__live(struct learned *l, unsigned dev, uint64_t live, uint64_t clock_ns);
 
 /* An allocation: what is guessed of it if it is blind, NULL: nothing. The same by an id that lives or has just died. */
-const struct learned_what *learned__born(struct learned_proc *p, const struct learned_birth *b, uint32_t tid);
+const struct learned_what *learned__allocated(struct learned_proc *p, const struct learned_alloc *b, uint32_t tid);
 const struct learned_what *learned__find(const struct learned_proc *p, uint64_t id);
 /* what: measured until then. */
-void learned__died(struct learned_proc *p, uint64_t id, const struct learned_what *what, uint64_t clock_ns);
+void learned__freed(struct learned_proc *p, uint64_t id, const struct learned_what *what, uint64_t clock_ns);
 void learned__measured(struct learned_proc *p, uint64_t id, uint64_t clock_ns); /* it is known what it is */
 
 /* A step is over, seen whole or not; is_traced: all of it. regions: that have begun so far. */

@@ -48,13 +48,13 @@ const struct learned_lane *kind__lane(const struct learned_kind *k, const uint32
 }
 
 /* All that this thread allocated in this step is how the kind begins. */
-static bool kind__begins_so(const struct learned_kind *k, const struct learned_proc *p, const struct learned_birth *b)
+static bool kind__begins_so(const struct learned_kind *k, const struct learned_proc *p, const struct learned_alloc *b)
 {
 	const struct learned_lane *lane = kind__lane(k, p->tids, p->lanes_cnt, b->lane);
 	uint32_t at = 0;
 
 	for (uint32_t i = 0; lane && i <= p->now.cnt; i++) {
-		const struct learned_birth *was = i < p->now.cnt ? &p->now.v[i] : b;
+		const struct learned_alloc *was = i < p->now.cnt ? &p->now.v[i] : b;
 
 		if (was->lane != b->lane)
 			continue;
@@ -67,7 +67,7 @@ static bool kind__begins_so(const struct learned_kind *k, const struct learned_p
 
 #define GUESS_FIRST 64 /* allocations that tell kinds apart */
 
-static void learned_proc__guess_kind(struct learned_proc *p, const struct learned_birth *b)
+static void learned_proc__guess_kind(struct learned_proc *p, const struct learned_alloc *b)
 {
 	for (uint32_t i = 0; i < p->kinds_cnt && p->now.cnt < GUESS_FIRST; i++)
 		if (kind__begins_so(&p->kinds[i], p, b)) {
@@ -94,7 +94,7 @@ static void place__find_back(struct learned_place *at, const struct learned_kind
 	}
 }
 
-void learned_proc__guess(struct learned_proc *p, struct learned_place *at, struct learned_birth *b)
+void learned_proc__guess(struct learned_proc *p, struct learned_place *at, struct learned_alloc *b)
 {
 	const struct learned_kind *k = &p->kinds[p->guess];
 	const struct learned_lane *lane = kind__lane(k, p->tids, p->lanes_cnt, b->lane);

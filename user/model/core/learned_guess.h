@@ -9,6 +9,6 @@ uint8_t learned_proc__lane(struct learned_proc *p, uint32_t tid); /* the thread'
 /* The kind's part that those of a step's thread are compared with. Threads that are others now come in the same order. */
 const struct learned_lane *kind__lane(const struct learned_kind *k, const uint32_t *tids, uint32_t cnt, uint32_t number);
 /* By its place in the kind that this step seems to be: its label, if it has one. */
-void learned_proc__guess(struct learned_proc *p, struct learned_place *at, struct learned_birth *b);
+void learned_proc__guess(struct learned_proc *p, struct learned_place *at, struct learned_alloc *b);
 
 #endif

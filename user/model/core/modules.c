@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Two indexes lead to the rows. Sums that have a peak of their own are kept along the way up to the root: a
- * birth in a module of a transformer touches five rows.
+ * allocation in a module of a transformer touches five rows.
  */
 #include "model/core/modules.h"
 
@@ -259,7 +259,7 @@ static bool is_made(unsigned phase)
 	return phase == PHASE_FORWARD || phase == PHASE_RECOMPUTE || phase == PHASE_EVALUATION;
 }
 
-void modules__born(struct modules *s, const struct block *b, uint64_t process_live)
+void modules__allocated(struct modules *s, const struct block *b, uint64_t process_live)
 {
 	struct phase_sum *sum = &s->phases[b->phase];
 	struct module_phase *own = &s->rows[b->module].phases[b->phase];
@@ -283,7 +283,7 @@ void modules__born(struct modules *s, const struct block *b, uint64_t process_li
 	}
 }
 
-void modules__died(struct modules *s, const struct block *b)
+void modules__freed(struct modules *s, const struct block *b)
 {
 	s->phases[b->phase].live -= b->size;
 	s->rows[b->module].phases[b->phase].live -= b->size;
@@ -293,7 +293,7 @@ void modules__died(struct modules *s, const struct block *b)
 		s->rows[i].made.live -= b->size;
 }
 
-void modules__met(struct modules *s, uint64_t bytes)
+void modules__late(struct modules *s, uint64_t bytes)
 {
 	s->phases[PHASE_OTHER].live += bytes;
 	s->rows[0].phases[PHASE_OTHER].live += bytes;
@@ -301,11 +301,11 @@ void modules__met(struct modules *s, uint64_t bytes)
 
 void modules__move(struct modules *s, struct block *b, uint32_t row, uint8_t phase, unsigned dev_idx, uint64_t epoch)
 {
-	modules__died(s, b);
-	tally__died(&s->tally, dev_idx, (uint32_t)b->module, b->size, epoch);
+	modules__freed(s, b);
+	tally__freed(&s->tally, dev_idx, (uint32_t)b->module, b->size, epoch);
 	b->module = tally__ready(&s->tally, dev_idx, row) & UINT16_MAX;
 	b->phase = phase & 7;
-	tally__met(&s->tally, dev_idx, (uint32_t)b->module, b->size, epoch);
+	tally__late(&s->tally, dev_idx, (uint32_t)b->module, b->size, epoch);
 	s->phases[b->phase].live += b->size;
 	s->rows[b->module].phases[b->phase].live += b->size;
 	for (uint32_t i = is_made(phase) ? (uint32_t)b->module : 0; i; i = s->rows[i].parent)

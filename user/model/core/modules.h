@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * modules: the nn.Modules of all processes (EV_MODULE), what was born in whose forward and backward, and phases.
+ * modules: the nn.Modules of all processes (EV_MODULE), what was allocated in whose forward and backward, and phases.
  *
- * A row is a module: one Python object as long as it has one name. Row 0 is no module. Rows may be met before they are told
- * of (EV_MODULE_AT), then they have no name and no parent yet. What adds up (bytes born, live, at the peak) is kept
+ * A row is a module: one Python object as long as it has one name. Row 0 is no module. Rows may be known before they are told
+ * of (EV_MODULE_AT), then they have no name and no parent yet. What adds up (bytes allocated, live, at the peak) is kept
  * of the module itself, the innermost one; what has a peak of its own of the module with all that is in it.
  *
  * MODULES_MAX rows, of one process half of what the others leave; what finds no room belongs to no module and is counted.
@@ -28,7 +28,7 @@
 struct block;
 struct thread;
 
-/* Blocks born in one phase with this module innermost. */
+/* Blocks allocated in one phase with this module innermost. */
 struct module_phase {
 	uint64_t alloc_count, alloc_bytes, live;
 };
@@ -52,9 +52,9 @@ struct module_row {
 	uint8_t deep; /* modules around it */
 	uint8_t inputs_at;
 	name_id path, root, class;
-	uint64_t calls; /* as far as seen: two without a birth elsewhere between them are one */
+	uint64_t calls; /* as far as seen: two without an allocation elsewhere between them are one */
 	struct module_phase phases[PHASE_MAX];
-	struct high made;		  /* born in its forward: activations and temporaries */
+	struct high made;		  /* allocated in its forward: activations and temporaries */
 	struct high kinds[EV_TENSOR_MAX]; /* named storages of it: parameters … */
 	uint64_t peak_forward, peak_backward; /* of all live bytes of the process, while it ran */
 	struct module_flow in, out;
@@ -118,10 +118,10 @@ void modules__mark(struct modules *s, const struct mark *mark);
 void modules__step(struct modules *s, const struct step_marks *step);
 void modules__gap(struct modules *s, bool begins);
 
-void modules__born(struct modules *s, const struct block *b, uint64_t process_live);
-void modules__died(struct modules *s, const struct block *b);
-void modules__met(struct modules *s, uint64_t bytes); /* a block of no module's, live from now on */
-/* A block that was met is of this module and phase. */
+void modules__allocated(struct modules *s, const struct block *b, uint64_t process_live);
+void modules__freed(struct modules *s, const struct block *b);
+void modules__late(struct modules *s, uint64_t bytes); /* a block of no module's, live from now on */
+/* A block that was seen late is of this module and phase. */
 void modules__move(struct modules *s, struct block *b, uint32_t row, uint8_t phase, unsigned dev_idx, uint64_t epoch);
 /* From `old` to `row`: calls begin. */
 void modules__enter(struct modules *s, uint32_t row, uint32_t old);

@@ -21,7 +21,7 @@ static struct op_module *find(struct op_modules *s, uint64_t key)
 	return &s->slots[at];
 }
 
-void op_modules__born(struct op_modules *s, uint32_t op, uint32_t module, uint8_t phase, uint64_t bytes)
+void op_modules__allocated(struct op_modules *s, uint32_t op, uint32_t module, uint8_t phase, uint64_t bytes)
 {
 	uint64_t key = ((uint64_t)op << 32 | module) + 1;
 	struct op_module *row = &s->rest;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * op_modules: bytes born by operator and the module that it was called in: which operators allocate most, and where.
+ * op_modules: bytes allocated by operator and the module that it was called in: which operators allocate most, and where.
  *
- * OP_MODULES_MAX pairs of rows (ops, modules); births of further ones are counted in `rest`. Nothing is taken back at a death.
+ * OP_MODULES_MAX pairs of rows (ops, modules); allocations of further ones are counted in `rest`. Nothing is taken back at a
+ * death.
  */
 #ifndef MT_MODEL_OP_MODULES_H
 #define MT_MODEL_OP_MODULES_H
@@ -17,13 +18,13 @@ struct op_module {
 };
 
 struct op_modules {
-	struct op_module *slots; /* open addressing, twice OP_MODULES_MAX; NULL until the first birth */
+	struct op_module *slots; /* open addressing, twice OP_MODULES_MAX; NULL until the first allocation */
 	uint32_t cnt;
 	struct op_module rest;
 };
 
 void op_modules__done(struct op_modules *s);
-void op_modules__born(struct op_modules *s, uint32_t op, uint32_t module, uint8_t phase, uint64_t bytes);
+void op_modules__allocated(struct op_modules *s, uint32_t op, uint32_t module, uint8_t phase, uint64_t bytes);
 
 static inline uint64_t op_module__key(uint32_t op, uint32_t module)
 {

@@ -2,7 +2,7 @@
 /*
  * peak: which blocks a device's highest moment was made of.
  *
- * Ids grow with birth, so a live block was there at the peak iff its id is at most the last one
+ * Ids grow with allocation, so a live block was there at the peak iff its id is at most the last one
  * given out by then. Of those that died since, the PEAK_FREED_MAX largest are kept (ties: the
  * older). A new peak forgets them at once, which is right: they did not live to see it.
  */

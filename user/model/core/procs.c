@@ -25,7 +25,7 @@ void procs__init(struct procs *ps, size_t max, size_t gone_max)
 static void proc__free(struct proc *p)
 {
 	mapset__done(&p->mapped);
-	metset__done(&p->met);
+	lateset__done(&p->late);
 	free(p->price);
 	saved__free(p->saved);
 	learned_proc__free(p->learned);

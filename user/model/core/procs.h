@@ -16,7 +16,7 @@
 #include "event/event.h"
 #include "model/core/growth.h"
 #include "model/core/mapset.h"
-#include "model/core/metset.h"
+#include "model/core/lateset.h"
 #include "model/core/price.h"
 #include "model/core/standstill.h"
 #include "timeline/timeline.h"
@@ -63,7 +63,7 @@ struct proc {
 	uint64_t mapped_peak, brk_base, brk_growth;
 	bool brk_seen;
 	struct mapset mapped;
-	struct metset met; /* listed ones only */
+	struct lateset late; /* listed ones only */
 	struct growth_clock clock;
 	struct standstill standstill;
 	struct saved *saved; /* NULL: no backward pass was seen */
@@ -161,7 +161,7 @@ static inline void proc_side__raise(struct proc_side *s, bool is_peak, uint64_t 
 }
 
 /* traced: else it is no time that peaks count of. */
-static inline void proc_side__born(struct proc_side *s, uint64_t size, bool is_peak, uint64_t ts_ns, bool traced)
+static inline void proc_side__allocated(struct proc_side *s, uint64_t size, bool is_peak, uint64_t ts_ns, bool traced)
 {
 	s->live += size;
 	if (traced)

@@ -62,7 +62,7 @@ void sampled__end(struct sampled *s, struct device *const *devs, unsigned devs_c
 void sampled__give_up(struct sampled *s, struct device *const *devs, unsigned devs_cnt);
 void sampled__done(struct sampled *s);
 
-/* A block is born, and more lives than ever in this step. */
+/* A block is allocated, and more lives than ever in this step. */
 void sampled__peak(struct device *d, uint64_t clock_ns);
 /* So many bytes that lived from a to b (UINT64_MAX: they live) had another label. */
 void sampled__relabel(struct device *d, const struct sampled *s, uint8_t from, uint8_t to, uint64_t size, uint64_t a_ns,

@@ -15,7 +15,7 @@ struct stacked {
 
 int stackset__init(struct stackset *s)
 {
-	s->born = MAP_OF(struct stacked);
+	s->allocated = MAP_OF(struct stacked);
 	return tally__init(&s->tally);
 }
 
@@ -23,7 +23,7 @@ void stackset__done(struct stackset *s)
 {
 	tally__done(&s->tally);
 	free(s->defs);
-	map__done(&s->born);
+	map__done(&s->allocated);
 }
 
 bool stackset__define(struct stackset *s, const struct event *ev)
@@ -42,7 +42,7 @@ bool stackset__define(struct stackset *s, const struct event *ev)
 /* False: it is not kept. *ret_row 0: it is, among those that there was no row for. */
 static bool stackset__add(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint32_t *ret_row)
 {
-	struct stacked *b = s->born.cnt < STACKED_MAX ? map__put(&s->born, id) : NULL;
+	struct stacked *b = s->allocated.cnt < STACKED_MAX ? map__put(&s->allocated, id) : NULL;
 
 	if (!b)
 		return false;
@@ -50,43 +50,43 @@ static bool stackset__add(struct stackset *s, uint64_t id, uint32_t node, unsign
 	return true;
 }
 
-bool stackset__born(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch)
+bool stackset__allocated(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch)
 {
 	uint32_t row;
 
 	if (!stackset__add(s, id, node, dev_idx, &row))
 		return false;
-	tally__born(&s->tally, dev_idx, row, size, epoch);
+	tally__allocated(&s->tally, dev_idx, row, size, epoch);
 	return row != 0;
 }
 
-bool stackset__met(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch)
+bool stackset__late(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch)
 {
 	uint32_t row;
 
 	if (!stackset__add(s, id, node, dev_idx, &row))
 		return false;
-	tally__met(&s->tally, dev_idx, row, size, epoch);
+	tally__late(&s->tally, dev_idx, row, size, epoch);
 	return row != 0;
 }
 
 uint32_t stackset__of(const struct stackset *s, uint64_t id)
 {
-	const struct stacked *b = map__find(&s->born, id);
+	const struct stacked *b = map__find(&s->allocated, id);
 
 	return b ? s->tally.rows[b->row].name.v : 0;
 }
 
-uint32_t stackset__died(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch)
+uint32_t stackset__freed(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch)
 {
-	struct stacked *b = map__find(&s->born, id);
+	struct stacked *b = map__find(&s->allocated, id);
 	uint32_t row;
 
 	if (!b)
 		return 0;
 	row = b->row;
-	tally__died(&s->tally, dev_idx, row, size, epoch);
-	map__remove(&s->born, b);
+	tally__freed(&s->tally, dev_idx, row, size, epoch);
+	map__remove(&s->allocated, b);
 	return s->tally.rows[row].name.v;
 }
 
@@ -96,8 +96,8 @@ void stackset__check(const struct stackset *s, const struct blocks *blocks)
 	const struct block *b;
 	size_t pos = 0;
 
-	while (s->born.cnt && (b = blocks__next(blocks, &pos))) {
-		if (!map__find(&s->born, b->id))
+	while (s->allocated.cnt && (b = blocks__next(blocks, &pos))) {
+		if (!map__find(&s->allocated, b->id))
 			continue;
 		live += b->size;
 		cnt++;
@@ -108,5 +108,5 @@ void stackset__check(const struct stackset *s, const struct blocks *blocks)
 			cells_cnt += s->tally.devs[dev].cells[row].live_count;
 		}
 	}
-	mt_check(cnt == s->born.cnt && cells_cnt == cnt && cells == live);
+	mt_check(cnt == s->allocated.cnt && cells_cnt == cnt && cells == live);
 }

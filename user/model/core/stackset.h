@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * stackset: where blocks were born: the tree of stacks as the recording tells it, what was born at each
+ * stackset: where blocks were allocated: the tree of stacks as the recording tells it, what was allocated at each
  * leaf, and which leaf a living block has. Few blocks have one (--stack-size), so a block's record knows
  * nothing of it: 12 bytes are kept beside it for those that do.
  *
@@ -30,7 +30,7 @@ struct stackset {
 	struct stack_def *defs; /* [node - 1] */
 	uint32_t defs_cnt, defs_cap;
 	struct tally tally;   /* a row's name is the number of its leaf */
-	struct map born; /* struct stacked */
+	struct map allocated; /* struct stacked */
 };
 
 int stackset__init(struct stackset *s); /* 0 or -ENOMEM; zeroed by the caller */
@@ -41,12 +41,12 @@ static inline bool stackset__has(const struct stackset *s, uint64_t node)
 {
 	return node && node <= s->defs_cnt;
 }
-/* The block of this id was born at `node`; met: before the recording, so it is nobody's allocation. False: no room. */
-bool stackset__born(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
-bool stackset__met(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
-uint32_t stackset__of(const struct stackset *s, uint64_t id); /* node where that living block was born; 0: not known */
+/* The block of this id was allocated at `node`; seen late: nobody's allocation. False: no room. */
+bool stackset__allocated(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
+bool stackset__late(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
+uint32_t stackset__of(const struct stackset *s, uint64_t id); /* node where that living block was allocated; 0: not known */
 /* What stackset__of said of it. */
-uint32_t stackset__died(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch);
+uint32_t stackset__freed(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch);
 /* What is live at the leaves is what the blocks with a stack have. Aborts when broken. */
 void stackset__check(const struct stackset *s, const struct blocks *blocks);
 

@@ -5,7 +5,7 @@
  *
  * Row 0 is "none": blocks without an op (or region), entries whose name is unknown, and everything
  * when the tally is full (counted in `overflow`). `epoch` is the device's: see struct device.
- * Devices are numbered densely, in the order in which they were met. Not thread-safe.
+ * Devices are numbered densely, in the order in which they were first seen. Not thread-safe.
  */
 #ifndef MT_MODEL_TALLY_H
 #define MT_MODEL_TALLY_H
@@ -92,7 +92,7 @@ static inline void cell__settle(struct tally_cell *c, uint64_t epoch)
 	c->epoch = epoch;
 }
 
-static inline void tally__born(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
+static inline void tally__allocated(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
 			       uint64_t epoch)
 {
 	struct tally_cell *c = &t->devs[dev_idx].cells[row];
@@ -111,7 +111,7 @@ static inline uint64_t tally__nobodys(const struct tally *t, unsigned dev_idx)
 }
 
 /* A preexisting block: live, but nobody's allocation. */
-static inline void tally__met(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
+static inline void tally__late(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
 			      uint64_t epoch)
 {
 	struct tally_cell *c = &t->devs[dev_idx].cells[row];
@@ -121,7 +121,7 @@ static inline void tally__met(struct tally *t, unsigned dev_idx, uint32_t row, u
 	c->live_count++;
 }
 
-static inline void tally__died(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
+static inline void tally__freed(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
 			       uint64_t epoch)
 {
 	struct tally_cell *c = &t->devs[dev_idx].cells[row];

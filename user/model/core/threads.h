@@ -76,7 +76,7 @@ struct thread {
 	uint8_t used_cnt;
 	struct used_block used[THREAD_USED_MAX]; /* … these, and its module is not known yet */
 	uint64_t phase_ts_ns; /* since when; 0: was never looked at */
-	uint64_t stack_ptr; /* where the stack of the block at this address, the next one born, was told: … */
+	uint64_t stack_ptr; /* where the stack of the block at this address, the next one allocated, was told: … */
 	uint32_t stack;	    /* … its node, 0 = none */
 	struct frame frames[MT_FRAMES_MAX];
 	struct open_region regions[MT_REGIONS_MAX];
@@ -119,7 +119,7 @@ static inline void thread__settle(struct thread *t, unsigned depth, uint32_t seq
 		*leaf = (struct frame){ .seq = seq }; /* its record was lost */
 }
 
-/* Where the block that is born here was: what was told just before, if it was told of it. Told once. */
+/* Where the block that is allocated here was: what was told just before, if it was told of it. Told once. */
 static inline uint32_t thread__stack(struct thread *t, uint64_t ptr)
 {
 	uint32_t stack = t->stack_ptr == ptr ? t->stack : 0;

@@ -295,7 +295,7 @@ static void graph__weight(struct graph *g, struct fthread *t, struct fblock *f)
 	f->flags |= FB_USED;
 	f->used_step = p->steps;
 	f->used_node = node;
-	if (again || (f->flags & FB_MET)) {
+	if (again || (f->flags & FB_LATE)) {
 		graph__set_param(g, p, f);
 		fproc__class_weight(p, f);
 	}
@@ -317,7 +317,7 @@ static void fproc__next_backward(struct graph *g, struct fproc *p, const struct 
 static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f)
 {
 	fproc__next_backward(g, t->proc, f);
-	if ((f->flags & FB_MET) || ((f->flags & FB_ACC) && f->acc_step != t->proc->steps))
+	if ((f->flags & FB_LATE) || ((f->flags & FB_ACC) && f->acc_step != t->proc->steps))
 		graph__set_param(g, t->proc, f);
 	f->flags |= FB_ACC;
 	t->variable = f->id;
@@ -342,22 +342,22 @@ static void fthread__identity(struct graph *g, struct fthread *t, const struct e
 	}
 }
 
-static void fthread__own_born(struct graph *g, struct fthread *t, const struct event *ev, uint64_t id)
+static void fthread__own_allocated(struct graph *g, struct fthread *t, const struct event *ev, uint64_t id)
 {
-	if (!ev->seq || t->own.seq != ev->seq || t->own.born)
+	if (!ev->seq || t->own.seq != ev->seq || t->own.allocated)
 		return;
-	t->own.born = id;
+	t->own.allocated = id;
 	if (t->own.died)
 		graph__take_over(g, t->own.self, id);
 }
 
-static void fthread__own_died(struct graph *g, struct fthread *t, const struct event *ev, uint64_t id)
+static void fthread__own_freed(struct graph *g, struct fthread *t, const struct event *ev, uint64_t id)
 {
 	if (!ev->seq || t->own.seq != ev->seq || t->own.self != id)
 		return;
 	t->own.died = true;
-	if (t->own.born)
-		graph__take_over(g, id, t->own.born);
+	if (t->own.allocated)
+		graph__take_over(g, id, t->own.allocated);
 }
 
 static void fthread__arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)
@@ -433,7 +433,7 @@ void graph__arg(struct graph *g, struct thread *th, const struct event *ev, stru
 
 /* --- blocks and regions -------------------------------------------------------------------------------- */
 
-void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev, uint8_t made)
+void graph__allocated(struct graph *g, struct block *b, struct thread *th, const struct event *ev, uint8_t made)
 {
 	struct fthread *t = graph__thread(g, th);
 	struct fblock *f;
@@ -446,10 +446,10 @@ void graph__born(struct graph *g, struct block *b, struct thread *th, const stru
 	if (!f)
 		return;
 	if (f->marks)
-		fthread__class_born(t, f);
-	ids__push(&t->proc->born, f->id, WINDOW_EDGES);
+		fthread__class_allocated(t, f);
+	ids__push(&t->proc->allocated, f->id, WINDOW_EDGES);
 	if (t->region >= 0)
-		ids__push(&t->region_born, f->id, REGION_BLOCKS);
+		ids__push(&t->region_allocated, f->id, REGION_BLOCKS);
 	f->quiet = true;
 	f->one.guess = CAT_INPUT;
 	graph__made(g, t->proc, f, made, ev->name);
@@ -459,14 +459,14 @@ void graph__born(struct graph *g, struct block *b, struct thread *th, const stru
 			t->guess = graph__guess(g, &t->node, t->edges.e);
 		f->one.guess = (uint8_t)t->guess;
 		f->one.bwd = t->node.bwd;
-		f->born_node = t->node.serial;
+		f->allocated_node = t->node.serial;
 		e = fthread__edge(g, t, f);
 		if (e)
 			e->flags |= EDGE_ALLOC;
 		graph__expect(g, f, t->edges.cnt);
 		if (t->guess < 0)
 			t->guess = f->one.guess;
-		fthread__own_born(g, t, ev, f->id);
+		fthread__own_allocated(g, t, ev, f->id);
 	} else {
 		graph__queue_memory(g, t, ev, f, EDGE_ALLOC);
 	}
@@ -492,7 +492,7 @@ static void graph__ended(struct graph *g, const struct fthread *t, struct fblock
 		graph__settle(g, f, pid);
 }
 
-void graph__died(struct graph *g, struct block *b, struct thread *th, const struct event *ev)
+void graph__freed(struct graph *g, struct block *b, struct thread *th, const struct event *ev)
 {
 	struct fblock *f = graph__find(g, b->id);
 	struct fthread *t = th ? graph__thread(g, th) : NULL;
@@ -508,15 +508,15 @@ void graph__died(struct graph *g, struct block *b, struct thread *th, const stru
 			e = fthread__edge(g, t, f);
 		else
 			graph__queue_memory(g, t, ev, f, EDGE_DEL);
-		fthread__own_died(g, t, ev, f->id);
+		fthread__own_freed(g, t, ev, f->id);
 		if (e) {
 			e->flags |= EDGE_DEL;
-			if ((e->flags & EDGE_ALLOC) && f->born_node == t->node.serial) {
+			if ((e->flags & EDGE_ALLOC) && f->allocated_node == t->node.serial) {
 				f->flags |= FB_TEMP;
 				fblock__refresh(g, f);
 			}
 		}
-		fblock__made_died(f, t);
+		fblock__made_freed(f, t);
 		if (was_gradient(f, t->proc)) {
 			f->flags &= ~(uint32_t)(FB_STATE | FB_STATE_MUT);
 			graph__set_grad(g, f);
@@ -647,13 +647,13 @@ size_t graph__bytes(const struct graph *g)
 		const struct fproc *p = g->procs[i];
 
 		sum += sizeof(*p) + p->nodes_cap * sizeof(*p->nodes) + p->edges.cap * sizeof(struct edge) +
-		       (p->born.cap + p->dead.cap + p->weights.cap) * sizeof(uint64_t) + map__bytes(&p->wrapped) +
+		       (p->allocated.cap + p->dead.cap + p->weights.cap) * sizeof(uint64_t) + map__bytes(&p->wrapped) +
 		       map__bytes(&p->grad_places) +
 		       p->out.cap * sizeof(*p->out.nodes) + p->out.edges.cap * sizeof(struct edge);
 	}
 	for (size_t i = 0; i < g->threads_cnt; i++)
 		sum += sizeof(struct fthread) + g->threads[i]->edges.cap * sizeof(struct edge) +
-		       (g->threads[i]->region_born.cap + g->threads[i]->region_mut.cap + g->threads[i]->reduced.cap) *
+		       (g->threads[i]->region_allocated.cap + g->threads[i]->region_mut.cap + g->threads[i]->reduced.cap) *
 			       sizeof(uint64_t);
 	return sum;
 }

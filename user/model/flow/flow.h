@@ -4,7 +4,7 @@
  *
  * The data-flow graph of torch.profiler's memory profiler, made online: a leaf node is the topmost
  * open frame that is an operator with storages, a backward node's apply or a Python node; it has an
- * edge to each block that was read, written, born or freed in it, and each write makes a version.
+ * edge to each block that was read, written, allocated or freed in it, and each write makes a version.
  * Nodes are closed when the next event of their thread is not inside them, are labelled then, and
  * stay in a window of the last steps, so that what is found out later (a parameter, at the first
  * backward pass) can relabel what was seen before. Labels are back-dated: bytes, byte·time and the
@@ -61,15 +61,16 @@ bool graph__takes(struct graph *g, struct thread *th, const struct event *ev);
 void graph__arg(struct graph *g, struct thread *th, const struct event *ev, struct block *b);
 void graph__region(struct graph *g, struct thread *th, const struct event *ev);
 void graph__step(struct graph *g, uint32_t pid); /* a STEP mark */
-/* A framework block was born: before the timeline is told. Inside it is counted already. */
-void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev, uint8_t made); /* enum ev_place */
-void graph__placed(struct graph *g, name_id place, uint8_t made); /* what was born there before it was told */
+/* A framework block was allocated: before the timeline is told. Inside it is counted already. */
+void graph__allocated(struct graph *g, struct block *b, struct thread *th, const struct event *ev,
+		      uint8_t made); /* enum ev_place */
+void graph__placed(struct graph *g, name_id place, uint8_t made); /* what was allocated there before it was told */
 /*
  * A block with `tracked` dies: before it is buried. b is the copy that is told and buried, its label
  * becomes the last one. th, ev: its free, NULL if its process went away.
  */
-void graph__died(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
-/* A met block's mapping is gone; b as in graph__died. */
+void graph__freed(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
+/* A late block's mapping is gone; b as in graph__freed. */
 void graph__unmapped(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
 void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
 /* What follows of the process has nothing to do with what was, but that blocks keep their labels: a gap. */

@@ -104,11 +104,11 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 	f->spans = &f->one;
 	f->one = (struct span){
 		/* a block from before a window is counted from its begin on */
-		.ts_ns = b->born_ts_ns > *g->env.start_ts_ns ? b->born_ts_ns : *g->env.start_ts_ns,
+		.ts_ns = b->allocated_ts_ns > *g->env.start_ts_ns ? b->allocated_ts_ns : *g->env.start_ts_ns,
 		.epoch = b->id <= d->peak_blocks.last_id && d->epoch ? d->epoch - 1 : d->epoch,
 		.shown = (uint8_t)b->cat,
 	};
-	f->flags = b->met ? FB_MET : 0;
+	f->flags = b->late ? FB_LATE : 0;
 	f->marks = g->env.classes == CLASSES_EXTENDED ? FM_ON : 0;
 	g->slots[graph__probe(g, b->id)] = num;
 	g->live++;
@@ -179,8 +179,8 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 	f->one.cat = cat < CAT_COMPAT_MAX ? cat : CAT_UNKNOWN;
 	f->one.guess = guess < CAT_COMPAT_MAX ? guess : CAT_UNKNOWN;
 	f->one.bwd = ev->aux >> 8 & 1;
-	if (p && !(f->flags & (FB_STALE | FB_MET)) && (f->one.guess || !(f->flags & FB_TOUCHED)))
-		ids__push(&p->born, f->id, WINDOW_EDGES); /* of the step under way: what is guessed of it ends with that */
+	if (p && !(f->flags & (FB_STALE | FB_LATE)) && (f->one.guess || !(f->flags & FB_TOUCHED)))
+		ids__push(&p->allocated, f->id, WINDOW_EDGES); /* of the step under way: what is guessed of it ends with that */
 	fblock__refresh(g, f);
 }
 
@@ -246,7 +246,7 @@ uint8_t graph__lasting(const struct graph *g, uint64_t id)
 	return longest ? fblock__settled(f, longest) : CAT_MAX;
 }
 
-/* Labels of versions are not expected of a whole block; and of them most are known at birth anyway. */
+/* Labels of versions are not expected of a whole block; and of them most are known at allocation anyway. */
 static void graph__learn(struct graph *g, const struct fblock *f)
 {
 	struct habit *h = &g->habits[f->habit % HABITS];

@@ -6,7 +6,7 @@
  * A round is a pass over the data: it is over when a parameter that was updated in it gets a gradient
  * again. Steps are not rounds: a job with two optimizers has two steps a round. Without training (no
  * AccumulateGrad) a step is a round. A tensor that is used in two rounds after the one where it was first
- * met is no batch and no activation, unless the job holds on to it: then it is a buffer by what it does.
+ * seen late is no batch and no activation, unless the job holds on to it: then it is a buffer by what it does.
  *
  * What it cannot know: whether a tensor that is only read and never named weight is a frozen parameter, a
  * buffer or data that the job keeps (BUFFER for all three); tensors that only calls past at::_ops touch:
@@ -71,7 +71,7 @@ static void fthread__fsdp_region(struct graph *g, struct fthread *t, int idx, ui
 	t->fsdp[t->fsdp_cnt++] = (struct fsdp_region){ (uint8_t)idx, class };
 }
 
-static void fthread__fsdp_born(struct fthread *t, struct fblock *f)
+static void fthread__fsdp_allocated(struct fthread *t, struct fblock *f)
 {
 	uint8_t class = fthread__fsdp(t);
 
@@ -174,14 +174,14 @@ void fproc__class_updated(struct fproc *p, struct fblock *f)
 	f->round_stepped = p->rounds + 1;
 }
 
-/* --- births and uses ---------------------------------------------------------------------------------- */
+/* --- allocations and uses ---------------------------------------------------------------------------------- */
 
-void fthread__class_born(struct fthread *t, struct fblock *f)
+void fthread__class_allocated(struct fthread *t, struct fblock *f)
 {
 	fproc__see(t->proc, f);
 	if (t->loader >= 0)
 		f->marks |= FM_LOADER;
-	fthread__fsdp_born(t, f);
+	fthread__fsdp_allocated(t, f);
 	if (t->region >= 0 && !fthread__in_backward(t, t->th->depth))
 		f->marks |= FM_IN_STEP;
 }
@@ -195,7 +195,7 @@ bool graph__class_is_node(const struct graph *g, const struct event *ev)
 /* Forward keeps for backward what it made, also where it made it from parameters alone. */
 static void fblock__saved(struct graph *g, struct fblock *f)
 {
-	if (f->flags & (FB_SAVED | FB_MET) || f->spans[0].bwd)
+	if (f->flags & (FB_SAVED | FB_LATE) || f->spans[0].bwd)
 		return;
 	f->flags |= FB_SAVED;
 	fblock__refresh(g, f);
@@ -204,7 +204,7 @@ static void fblock__saved(struct graph *g, struct fblock *f)
 /* Storages in shared memory are mappings of their own, and no allocator's. */
 static bool is_shared(const struct fproc *p, const struct fblock *f, uint8_t flags)
 {
-	return p->has_workers && (flags & MT_FLOW_F_FOREIGN) && (f->flags & FB_MET) && f->blk && !(f->blk->ptr % PAGE);
+	return p->has_workers && (flags & MT_FLOW_F_FOREIGN) && (f->flags & FB_LATE) && f->blk && !(f->blk->ptr % PAGE);
 }
 
 void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)

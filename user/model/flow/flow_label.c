@@ -50,7 +50,7 @@ static uint8_t class_of_fsdp(const struct fblock *f)
  */
 static bool is_made(const struct fblock *f, uint8_t cat)
 {
-	return cat == CAT_PARAMETER && (f->ver || f->flags & FB_SAVED) && !(f->flags & (FB_PARAM | FB_ACC | FB_USED | FB_MET));
+	return cat == CAT_PARAMETER && (f->ver || f->flags & FB_SAVED) && !(f->flags & (FB_PARAM | FB_ACC | FB_USED | FB_LATE));
 }
 
 static bool is_updated_data(const struct fblock *f)
@@ -136,7 +136,7 @@ static uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8
 		return class_of_made(f, cat);
 	if (f->flags & FB_TOUCHED)
 		return class_of(f, s, cat);
-	return f->flags & FB_TEMP ? CAT_WORKSPACE : cat; /* born and freed in one node */
+	return f->flags & FB_TEMP ? CAT_WORKSPACE : cat; /* allocated and freed in one node */
 }
 
 /* By the data flow. */

@@ -42,11 +42,11 @@ static bool is_given(const struct fblock *f)
 	       !f->made;
 }
 
-/* A generated forward runs: what was born since the last one, and lives. */
+/* A generated forward runs: what was allocated since the last one, and lives. */
 static void fproc__given(struct graph *g, struct fproc *p)
 {
-	for (; p->given_at < p->born.cnt; p->given_at++) {
-		struct fblock *f = graph__find(g, p->born.v[p->given_at]);
+	for (; p->given_at < p->allocated.cnt; p->given_at++) {
+		struct fblock *f = graph__find(g, p->allocated.v[p->given_at]);
 
 		if (!f || !is_given(f))
 			continue;
@@ -78,14 +78,14 @@ void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode
 }
 
 /* No operator was given it, forward left it and backward lets go of it: what a random generator was like. */
-void fblock__made_died(struct fblock *f, const struct fthread *t)
+void fblock__made_freed(struct fblock *f, const struct fthread *t)
 {
-	if (t->proc->has_graphs && !f->made && !(f->flags & (FB_TOUCHED | FB_MET | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
+	if (t->proc->has_graphs && !f->made && !(f->flags & (FB_TOUCHED | FB_LATE | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
 	    fthread__in_backward(t, t->th->depth))
 		f->made |= MADE_LEFT;
 }
 
-/* --- births ----------------------------------------------------------------------------------------------- */
+/* --- allocations ----------------------------------------------------------------------------------------------- */
 
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)
 {

@@ -25,8 +25,8 @@ static struct tl_edge tl_edge_of(const struct edge *e, const struct fblock *f)
 {
 	struct tl_edge t = { .id = e->id, .version = e->ver, .out_version = e->ver };
 
-	t.flags = (uint8_t)((e->flags & EDGE_ALLOC ? TL_EDGE_BORN : TL_EDGE_IN) |
-			    (e->flags & EDGE_DEL ? TL_EDGE_DIED : 0) |
+	t.flags = (uint8_t)((e->flags & EDGE_ALLOC ? TL_EDGE_ALLOCATED : TL_EDGE_IN) |
+			    (e->flags & EDGE_DEL ? TL_EDGE_FREED : 0) |
 			    (e->flags & (EDGE_TRUE | EDGE_FALSE | EDGE_NONE) ? TL_EDGE_GIVEN : 0));
 	if (e->flags & EDGE_BUMPED) {
 		t.flags |= TL_EDGE_WRITTEN;

@@ -331,7 +331,7 @@ void graph__set_grad(struct graph *g, struct fblock *f)
 
 static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *f, bool by_write)
 {
-	/* a closure's gradients are born in the region, too */
+	/* a closure's gradients are allocated in the region, too */
 	if (!f->blk || (f->flags & FB_GRAD) || (by_write && (f->flags & FB_PARAM)))
 		return;
 	if (by_write && !(f->flags & FB_STATE))
@@ -380,13 +380,13 @@ void graph__end_region(struct graph *g, struct fthread *t)
 	struct fblock *f;
 
 	t->proc->regions_ended += !t->region_in_backward;
-	for (uint32_t i = 0; i < t->region_born.cnt; i++)
-		if ((f = graph__find(g, t->region_born.v[i])))
+	for (uint32_t i = 0; i < t->region_allocated.cnt; i++)
+		if ((f = graph__find(g, t->region_allocated.v[i])))
 			graph__set_state(g, t, f, false);
 	for (uint32_t i = 0; i < t->region_mut.cnt; i++)
 		if ((f = graph__find(g, t->region_mut.v[i])))
 			graph__set_state(g, t, f, true);
-	t->region_born.cnt = t->region_mut.cnt = 0;
+	t->region_allocated.cnt = t->region_mut.cnt = 0;
 	if (g->env.classes == CLASSES_EXTENDED)
 		fproc__class_region_end(g, t->proc);
 	if (t->region_in_backward)
@@ -448,12 +448,12 @@ static void fproc__trim(struct fproc *p)
 }
 
 /*
- * What it was when it was met: later versions may depend on a parameter (an average of weights is written from them), and with
- * them the block does, but that one is what it was called when nothing of it did.
+ * What it was when it was seen late: later versions may depend on a parameter (an average of weights is written from them), and
+ * with them the block does, but that one is what it was called when nothing of it did.
  */
 static bool is_first_input(const struct fblock *f, const struct span *s)
 {
-	return s->ver == 0 && s->cat == CAT_INPUT && (f->flags & (FB_MET | FB_FLOWS)) == (FB_MET | FB_FLOWS);
+	return s->ver == 0 && s->cat == CAT_INPUT && (f->flags & (FB_LATE | FB_FLOWS)) == (FB_LATE | FB_FLOWS);
 }
 
 /* Forgets what versions made in the window were called. */
@@ -561,13 +561,13 @@ static void graph__end_guesses(struct graph *g, struct fproc *p, uint64_t last_n
 	uint64_t oldest = graph__oldest_open(g, p);
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < p->born.cnt; i++) {
-		struct fblock *f = graph__find(g, p->born.v[i]);
+	for (uint32_t i = 0; i < p->allocated.cnt; i++) {
+		struct fblock *f = graph__find(g, p->allocated.v[i]);
 
 		if (!f || !f->blk)
 			continue;
-		if (f->born_node > last_node || (f->born_node >= oldest && graph__is_open(g, p, f->born_node))) {
-			p->born.v[kept++] = f->id;
+		if (f->allocated_node > last_node || (f->allocated_node >= oldest && graph__is_open(g, p, f->allocated_node))) {
+			p->allocated.v[kept++] = f->id;
 			continue;
 		}
 		if (!(f->flags & FB_TOUCHED))
@@ -577,7 +577,7 @@ static void graph__end_guesses(struct graph *g, struct fproc *p, uint64_t last_n
 			f->spans[k].guess = CAT_UNKNOWN;
 		fblock__refresh(g, f);
 	}
-	p->born.cnt = kept;
+	p->allocated.cnt = kept;
 	p->given_at = 0;
 }
 

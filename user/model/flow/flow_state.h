@@ -32,9 +32,9 @@ enum fb_flag {
 	FB_STATE = 1 << 4,
 	FB_TEMP = 1 << 5,
 	FB_TOUCHED = 1 << 6, /* an operator or node was given it: it is a tensor */
-	FB_MET = 1 << 7,     /* preexisting */
+	FB_LATE = 1 << 7,     /* preexisting */
 	FB_STALE = 1 << 8,   /* a step passed and it was not touched */
-	FB_STATE_MUT = 1 << 9, /* state because an optimizer wrote it, not because it was born there */
+	FB_STATE_MUT = 1 << 9, /* state because an optimizer wrote it, not because it was allocated there */
 	FB_ACC = 1 << 10,    /* variable of an AccumulateGrad, a parameter perhaps */
 	FB_BWD_WRITTEN = 1 << 11,
 	FB_USED = 1 << 12,   /* an argument named weight or bias, outside backward and optimizer */
@@ -48,17 +48,17 @@ enum fb_flag {
 enum fb_mark {
 	FM_ON = 1 << 0,
 	FM_SEEN = 1 << 1,    /* round_first is set */
-	FM_LOADER = 1 << 2,  /* a DataLoader's: born in its region, or shared memory of its workers */
+	FM_LOADER = 1 << 2,  /* a DataLoader's: allocated in its region, or shared memory of its workers */
 	FM_RUNNING = 1 << 3, /* an argument named running_mean or running_var */
 	FM_READ = 1 << 4,    /* used in several rounds, outside backward and optimizer */
 	FM_WRITTEN = 1 << 5, /* written so */
 	FM_GATHERED = 1 << 6, /* a buffer of a collective that gathers or reduces */
 	FM_BUCKET = 1 << 7,  /* gradients of several parameters on their way to a collective */
 	FM_FROZEN = 1 << 8,
-	FM_IN_STEP = 1 << 9, /* born in an optimizer's region, outside backward */
+	FM_IN_STEP = 1 << 9, /* allocated in an optimizer's region, outside backward */
 	FM_ARITH = 1 << 10,  /* part of its arithmetic */
 	FM_BY_HAND = 1 << 11, /* state of an optimizer that has no region */
-	FM_UNSHARDED = 1 << 12, /* born where FSDP puts what it gathered */
+	FM_UNSHARDED = 1 << 12, /* allocated where FSDP puts what it gathered */
 	FM_SHARD = 1 << 13,  /* read where FSDP gathers: a parameter's shard */
 	FM_REDUCED = 1 << 14, /* what a reduce-scatter left: gradients of shards */
 	FM_SENT = 1 << 15,   /* read where FSDP reduces, or put together there: not that */
@@ -96,7 +96,7 @@ struct fblock {
 	struct block *blk; /* NULL: dead */
 	struct device *dev;
 	uint64_t end_ns, end_epoch; /* of a dead one */
-	uint64_t born_node, mark_node;
+	uint64_t allocated_node, mark_node;
 	uint64_t used_node; /* a node that used it as a weight; of a dead one: the last node when it died */
 	struct span *spans; /* &one, or SPANS_MAX of room */
 	struct span one;
@@ -107,16 +107,16 @@ struct fblock {
 	uint32_t acc_forward; /* forwards of its process at its last AccumulateGrad */
 	uint32_t region, replay; /* optimizer regions ended when it became state by a write; last replay */
 	uint32_t place;	 /* of what an inference's graph returned: name id of its place */
-	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
+	uint32_t habit;	 /* where it was allocated, as a hash; 0 = no place of its own */
 	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;
 	uint8_t said; /* what Python says that it is, enum ev_tensor; 0: nothing */
 	uint8_t made; /* what generated code has to do with it: enum ev_place, enum made */
 	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it */
-	bool quiet;	/* its birth was not told yet, or its death will be: that record has its label */
+	bool quiet;	/* its allocation was not told yet, or its death will be: that record has its label */
 	uint32_t marks;	    /* enum fb_mark */
 	uint32_t said_step; /* steps of its process when Python's word came first */
-	uint32_t round_first, round_stepped; /* first met; a parameter was last written, + 1 */
+	uint32_t round_first, round_stepped; /* first seen; a parameter was last written, + 1 */
 	struct rounds used, written, stepped_by_hand;
 	uint64_t variable; /* whose gradient it is */
 };
@@ -178,11 +178,11 @@ struct fproc {
 	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
 	bool trains;	   /* an AccumulateGrad was seen */
 	bool has_graphs;   /* generated code runs in it */
-	uint32_t given_at; /* those of born before it lived when the last generated forward began, or not */
+	uint32_t given_at; /* those of allocated before it lived when the last generated forward began, or not */
 	bool blind;	   /* no region of an optimizer will ever be told */
 	bool has_named; /* parameters that Python names */
 	struct map wrapped;	/* parameters in tensors without memory of their own, and their gradients (flow_wrapped.c) */
-	struct map grad_places; /* where such gradients were born that Python named: habits */
+	struct map grad_places; /* where such gradients were allocated that Python named: habits */
 	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
@@ -194,7 +194,7 @@ struct fproc {
 	struct fnode *nodes;
 	uint32_t nodes_cnt, nodes_cap;
 	struct edges edges;
-	struct ids born; /* in this step */
+	struct ids allocated; /* in this step */
 	struct ids dead; /* oldest first, from dead_at on */
 	uint32_t dead_at;
 };
@@ -212,7 +212,7 @@ enum op_class {
 struct own {
 	uint32_t seq;	      /* its frame; 0 = none */
 	uint64_t self;	      /* block of its first argument */
-	uint64_t born; /* first block of that frame */
+	uint64_t allocated; /* first block of that frame */
 	bool died;
 };
 
@@ -240,7 +240,7 @@ struct fthread {
 	int loader; /* likewise, of a DataLoader's */
 	struct fsdp_region fsdp[FSDP_DEPTH];
 	uint8_t fsdp_cnt;
-	struct ids reduced; /* born since its outermost region that reduces began */
+	struct ids reduced; /* allocated since its outermost region that reduces began */
 	uint32_t into_seq; /* frame of an operator that writes a block of FSDP's … */
 	uint16_t into;	   /* … what its other arguments are for that, enum fb_mark */
 	uint64_t variable;  /* of the last AccumulateGrad */
@@ -250,7 +250,7 @@ struct fthread {
 	uint64_t taken_from; /* block of tensor 0 of an OPC_TAKEOVER */
 	uint32_t taken_seq;
 	struct edges edges;
-	struct ids region_born, region_mut;
+	struct ids region_allocated, region_mut;
 };
 
 /* Beside enum ev_place, of blocks that no line of generated code allocated; in processes that run some. */
@@ -260,7 +260,7 @@ enum made {
 	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN,
 };
 
-/* A block that was born where nothing was told of yet. */
+/* A block that was allocated where nothing was told of yet. */
 struct unplaced {
 	uint64_t id;
 	name_id place;
@@ -321,10 +321,10 @@ name_id graph__region_of(const struct graph *g, const struct fthread *t, const s
 uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER if it is none of them */
 
 /* flow_made.c */
-/* It was born there: before its label is told. */
+/* It was allocated there: before its label is told. */
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place);
 void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e); /* it is over */
-void fblock__made_died(struct fblock *f, const struct fthread *t); /* it dies in that thread */
+void fblock__made_freed(struct fblock *f, const struct fthread *t); /* it dies in that thread */
 
 /* flow_label.c */
 uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
@@ -342,13 +342,13 @@ struct span *fblock__span(struct fblock *f, uint32_t ver);
 /* A new version that began at ts_ns. */
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
 bool ids__push(struct ids *ids, uint64_t id, uint32_t max);
-/* By what became of blocks born at the same place (operator, node, size, number in its node). */
+/* By what became of blocks allocated at the same place (operator, node, size, number in its node). */
 void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal);
 struct edge *edges__push(struct edges *es, uint32_t max);
 
 /* flow_classes.c */
 void fthread__class_region(struct graph *g, struct fthread *t, const struct event *ev, uint8_t class);
-void fthread__class_born(struct fthread *t, struct fblock *f);
+void fthread__class_allocated(struct fthread *t, struct fblock *f);
 void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f);
 bool graph__class_is_node(const struct graph *g, const struct event *ev); /* an operator with this tensor, all the same */
 void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad);

@@ -9,7 +9,7 @@
 void fthread__free(struct fthread *t)
 {
 	free(t->edges.e);
-	free(t->region_born.v);
+	free(t->region_allocated.v);
 	free(t->reduced.v);
 	free(t->region_mut.v);
 	free(t);
@@ -25,7 +25,7 @@ void fproc__free(struct fproc *p)
 {
 	free(p->nodes);
 	free(p->edges.e);
-	free(p->born.v);
+	free(p->allocated.v);
 	map__done(&p->wrapped);
 	map__done(&p->grad_places);
 	free(p->dead.v);

@@ -6,8 +6,8 @@
  * and a parameter that lies in such a tensor, and has no gradient yet, is as large.
  *
  * Size alone could be wrong where the job keeps something else of that size until the step. So of each size no more are called
- * gradients than parameters still lack one. Where there are more blocks than that, only those are that were born where one that
- * Python named as such a gradient was born (struct fblock.habit): by the same operator in the same node.
+ * gradients than parameters still lack one. Where there are more blocks than that, only those are that were allocated where one
+ * that Python named as such a gradient was allocated (struct fblock.habit): by the same operator in the same node.
  */
 #include "model/flow/flow_state.h"
 
@@ -55,11 +55,11 @@ void graph__wrapped_grads(struct graph *g, struct fproc *p)
 	struct as_large *s;
 
 	if (p->wrapped.cnt && count_params(g, p, &sizes)) {
-		for (uint32_t i = 0; i < p->born.cnt; i++)
-			if ((s = looks_like_one(&sizes, graph__find(g, p->born.v[i]))))
+		for (uint32_t i = 0; i < p->allocated.cnt; i++)
+			if ((s = looks_like_one(&sizes, graph__find(g, p->allocated.v[i]))))
 				s->found++;
-		for (uint32_t i = 0; i < p->born.cnt; i++) {
-			struct fblock *f = graph__find(g, p->born.v[i]);
+		for (uint32_t i = 0; i < p->allocated.cnt; i++) {
+			struct fblock *f = graph__find(g, p->allocated.v[i]);
 
 			s = looks_like_one(&sizes, f);
 			if (!s || s->lack <= 0)

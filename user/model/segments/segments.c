@@ -339,7 +339,7 @@ static void segments__use(struct segments *s, struct seg_proc *p, struct seg *se
 		seg->dev = dev;
 }
 
-void segments__born(struct segments *s, const struct block *b)
+void segments__allocated(struct segments *s, const struct block *b)
 {
 	struct seg_proc *p = segments__proc(s, b->pid);
 
@@ -350,7 +350,7 @@ void segments__born(struct segments *s, const struct block *b)
 		if (p->segs[i].addr >= b->ptr && p->segs[i].addr - b->ptr >= b->size)
 			break;
 		if (!p->segs[i].cached || p->segs[i].dev == MT_DEV_NONE)
-			segments__use(s, p, &p->segs[i], (uint8_t)b->dev, b->born_ts_ns);
+			segments__use(s, p, &p->segs[i], (uint8_t)b->dev, b->allocated_ts_ns);
 	}
 }
 

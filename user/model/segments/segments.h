@@ -43,8 +43,8 @@ uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool
 bool segments__event(struct segments *s, const struct event *ev);
 /* A STREAM event: a block that is being freed waits for another stream. Its device and size, 0: the next TOTALS tell. */
 bool segments__waits(struct segments *s, const struct event *ev, uint8_t dev, uint64_t size);
-/* A framework block of a device was born: the segments under it are the caching allocator's. */
-void segments__born(struct segments *s, const struct block *b);
+/* A framework block of a device was allocated: the segments under it are the caching allocator's. */
+void segments__allocated(struct segments *s, const struct block *b);
 void segments__drop_pid(struct segments *s, uint32_t pid); /* all of it is given back */
 
 /* Fills what of a report is about the device (MT_DEV_NONE: what no device is known of). `blocks`: the live ones. */

@@ -115,7 +115,7 @@ static void on_again(struct export_ctx *c, const struct lane *l, uint64_t ts_ns)
 		put_counter(c, l, ts_ns);
 }
 
-/* What was born in it: in an operator and in backward also whose, and in which phase. */
+/* What was allocated in it: in an operator and in backward also whose, and in which phase. */
 static void put_made(struct export_ctx *c, const struct open_made *m, int is_region)
 {
 	if (!m->bytes)
@@ -257,17 +257,17 @@ static void named_begin(struct export_ctx *c, const struct tl_event *ev, const s
 
 static void put_named(struct export_ctx *c, const struct tl_event *ev)
 {
-	int is_birth = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
+	int is_alloc = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
 	struct labels_name n;
 	struct named *row;
 
-	if ((!is_birth && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
+	if ((!is_alloc && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
 	    ev->size == TL_SIZE_UNKNOWN || !labels__name(c->to->labels, ev->id, &n))
 		return;
 	row = map__find(&c->named, ev->id);
-	if (is_birth && !row) {
+	if (is_alloc && !row) {
 		named_begin(c, ev, &n);
-	} else if (!is_birth && row) {
+	} else if (!is_alloc && row) {
 		put_async(c, 'e', row->pid, ev->id, row->path, ev->ts_ns);
 		outbuf__char(&c->o, '}');
 		map__remove(&c->named, row);

@@ -87,17 +87,17 @@ static void move(struct export_ctx *c, uint32_t pid, const struct lane *l, const
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
-static void on_born(struct export_ctx *c, struct live_block *b, uint64_t ts_ns)
+static void on_allocated(struct export_ctx *c, struct live_block *b, uint64_t ts_ns)
 {
 	const struct tl_event *ev = c->ev;
-	struct block_life life = { .id = b->id, .ptr = b->ptr, .size = b->size, .born_ns = ts_ns, .pid = b->pid,
-				   .dev = b->dev, .cat = b->cat, .met = b->met };
+	struct block_life life = { .id = b->id, .ptr = b->ptr, .size = b->size, .allocated_ns = ts_ns, .pid = b->pid,
+				   .dev = b->dev, .cat = b->cat, .late = b->late };
 
-	if (!b->met) { /* else these are of whoever met it */
+	if (!b->late) { /* else these are of whoever saw it late */
 		life.op = ev->op;
 		life.region = ev->region;
 	}
-	b->tag = heaviest__born(c->doc.blocks, &life);
+	b->tag = heaviest__allocated(c->doc.blocks, &life);
 	if (!b->tag) {
 		fail(c, -ENOMEM);
 		return;
@@ -110,7 +110,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 	if (c->to.report->procs_cnt > 1)
 		move(c, l->pid, l, ch, ts_ns);
 	if (ch->from == CAT_MAX) {
-		on_born(c, ch->b, ts_ns);
+		on_allocated(c, ch->b, ts_ns);
 	} else if (ch->b->tag) {
 		heaviest__life(c->doc.blocks, ch->b->tag)->cat = ch->to < CAT_MAX ? ch->to : ch->from;
 		if (ch->to < CAT_MAX)

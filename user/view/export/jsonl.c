@@ -2,7 +2,7 @@
 /*
  * JSON Lines: one object a decision, in time order. Blocks ("preexisting", "create", "version",
  * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
- * one of a device has stream from when it was told (caching allocator: after its birth);
+ * one of a device has stream from when it was told (caching allocator: after its allocation);
  * a block that Python had a name for has name, root, kind, state and type too (not with --labels live);
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after

@@ -4,7 +4,7 @@
  * as tools/python's MemoryTracker; the same as a picture is trace-svg.
  *
  * Every line has t (ns since the epoch), ev, i (operators entered before it), tid, allocated, reserved. ev "op" and "node"
- * (backward): name, depth (operators around it), phase, created (bytes born in it); "region" and "region_end": name;
+ * (backward): name, depth (operators around it), phase, created (bytes allocated in it); "region" and "region_end": name;
  * "mark": name, and of a step its number. The last line is "end" with pid, dev, totals (a caching allocator told its own: else
  * reserved is allocated) and left_out (operators without a line).
  */

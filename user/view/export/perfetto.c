@@ -266,7 +266,7 @@ static void put_event(struct export_ctx *c, unsigned type, uint64_t track, uint6
 	packet_end(c);
 }
 
-/* What was born in it, at its end: in an operator and in backward also whose, and in which phase. */
+/* What was allocated in it, at its end: in an operator and in backward also whose, and in which phase. */
 static void put_made(struct export_ctx *c, const struct open_made *m, int is_region)
 {
 	char path[CLEAN_BYTES_MAX], root[CLEAN_BYTES_MAX], text[2 * CLEAN_BYTES_MAX];
@@ -432,19 +432,19 @@ static void named_begin(struct export_ctx *c, const struct tl_event *ev, const s
 /* Two blocks of one name at a time: the one that came first is shown. */
 static void put_named(struct export_ctx *c, const struct tl_event *ev)
 {
-	int is_birth = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
+	int is_alloc = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
 	struct labels_name n;
 	uint32_t number;
 
-	if ((!is_birth && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
+	if ((!is_alloc && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
 	    !labels__name(c->to->labels, ev->id, &n))
 		return;
 	number = named_track(c, ev->pid, &n);
 	if (number >= NAMED_MAX)
 		return;
-	if (is_birth && !c->named_block[number]) {
+	if (is_alloc && !c->named_block[number]) {
 		named_begin(c, ev, &n, number);
-	} else if (!is_birth && c->named_block[number] == ev->id) {
+	} else if (!is_alloc && c->named_block[number] == ev->id) {
 		c->named_block[number] = 0;
 		put_event(c, TYPE_END, UUID_NAMED(number), ev->ts_ns, NULL);
 	}

@@ -23,7 +23,7 @@ void snap_word(struct snapwrite *w, enum word k, enum word v);
 void snap_u64(struct snapwrite *w, enum word k, uint64_t v);
 void snap_cat(struct snapwrite *w, uint8_t cat);
 
-/* What a block's frames are made of, innermost first: its name in Python, the stack of its birth, its module. */
+/* What a block's frames are made of, innermost first: its name in Python, the stack of its allocation, its module. */
 struct where {
 	uint32_t stack;
 	name_id module, root; /* root none: of no module */
@@ -43,7 +43,7 @@ struct snapframes {
 void snapframes__done(struct snapframes *f);
 /* The number of these frames, from 1; 0: none are known. What finds no room has none. */
 uint32_t snapframes__number(struct snapframes *f, const struct where *from);
-/* Of a block, born at this event (NULL: it was met). */
+/* Of a block, allocated at this event (NULL: it was seen late). */
 uint32_t snapframes__of(struct snapframes *f, uint64_t id, const struct tl_event *ev);
 /* Innermost first; the module stands outside of all but the process. 0: none. */
 void snapframes__put(struct snapframes *f, struct snapwrite *w, uint32_t number);

@@ -4,7 +4,7 @@
  * finished is of no use anyway, and is reported. SQLite's cache is bounded, so memory grows with what is
  * live at one time alone.
  *
- * A block's row is written at its birth and completed at its death. at_peak in the views goes by the
+ * A block's row is written at its allocation and completed at its death. at_peak in the views goes by the
  * numbers of events, not by times, which two events may share. `usage` has USAGE_POINTS points in time at most.
  */
 #include <errno.h>
@@ -233,13 +233,13 @@ static void put_usage(struct export_ctx *c, uint64_t ts_ns)
 static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
 {
 	uint64_t *told = &c->told[(size_t)l->idx * (CAT_MAX + 1)];
-	uint64_t born = ch->from == CAT_MAX ? ch->b->size : 0, died = ch->to == CAT_MAX ? ch->b->size : 0;
+	uint64_t allocated = ch->from == CAT_MAX ? ch->b->size : 0, died = ch->to == CAT_MAX ? ch->b->size : 0;
 
 	if (!told[CAT_MAX]) {
 		told[CAT_MAX] = 1;
 		c->dirty[c->dirty_cnt++] = l;
 	}
-	if (highest__move(&c->devs[l->dev].highest, born, died, ts_ns, report_peak_ts_ns(c->to->report, l->dev)))
+	if (highest__move(&c->devs[l->dev].highest, allocated, died, ts_ns, report_peak_ts_ns(c->to->report, l->dev)))
 		c->devs[l->dev].event = c->event_id;
 }
 
@@ -303,7 +303,7 @@ static void bind_module(struct export_ctx *c, enum stmt q, int at, const struct 
 		sqlite3_bind_null(c->q[q], at + 1);
 }
 
-static void put_birth(struct export_ctx *c, const struct tl_event *ev, uint8_t cat)
+static void put_alloc(struct export_ctx *c, const struct tl_event *ev, uint8_t cat)
 {
 	bind(c, Q_BLOCK, 1, 13, NUMS(ev->id, ev->pid, ev->tid, ev->dev, ev->ptr, ev->size, cat, ev->version, ev->op.v,
 				     ev->region.v, ev->kind == TL_PREEXISTING, epoch(c, ev->ts_ns), c->event_id));
@@ -344,7 +344,7 @@ static void put_decision(struct export_ctx *c, const struct tl_event *ev)
 	case TL_CREATE:
 	case TL_PREEXISTING:
 		put_event(c, ev, cat);
-		put_birth(c, ev, cat);
+		put_alloc(c, ev, cat);
 		put_tensor(c, ev->id);
 		break;
 	case TL_VERSION:

@@ -10,12 +10,12 @@
  * - a device is a number; here it is a device of a process, the first process's cuda:N being N.
  * - only trace entries have a category, and if any has, one must be "unknown": each trace ends with a
  *   "snapshot" entry that is.
- * - what was met (lived before the attach) begins each trace, so that it has a category as well. Its
+ * - what was seen late (lived before the attach) begins each trace, so that it has a category as well. Its
  *   size is known with hindsight only, from the first pass.
  * - a version of another category is a free and an alloc, as torch's own _profile_to_snapshot writes it. It has an "annotate"
  *   behind it, the word of torch 2.14 for what is learned of a block that lives; so has the alloc of a block that Python names.
- * - what is born in a gap (docs/sampling.md) comes where the gap ends, if it lives then: no curve is above the report's peak.
- * - each address in a trace lies in a segment, blocks tile segments: the segments are the parts of
+ * - what is allocated in a gap (docs/sampling.md) comes where the gap ends, if it lives then: no curve is above the report's
+ * peak. - each address in a trace lies in a segment, blocks tile segments: the segments are the parts of
  *   the address space that were ever used, gaps below 32 MiB included. They are not what a driver gave.
  */
 #include <errno.h>
@@ -30,7 +30,7 @@
 #include "view/fold/name_cache.h"
 #include "view/fold/ranges.h"
 
-#define HELD 0x80000000u /* in a block's tag: born in a gap, and not told yet */
+#define HELD 0x80000000u /* in a block's tag: allocated in a gap, and not told yet */
 #define DEVICES_MAX 256 /* each has a file and a buffer while the export runs */
 
 struct snap_device {
@@ -41,9 +41,9 @@ struct snap_device {
 	struct ranges used;
 };
 
-/* Lived before the attach; there until the block is met or another one lies there. */
+/* Lived before the attach; there until the block is seen late or another one lies there. */
 struct before {
-	struct labels_met met;
+	struct labels_late late;
 	int there;
 };
 
@@ -171,7 +171,7 @@ static void put_free(struct export_ctx *c, struct snap_device *d, const struct l
 
 static int before_cmp(const void *pa, const void *pb)
 {
-	const struct labels_met *a = &((const struct before *)pa)->met, *b = &((const struct before *)pb)->met;
+	const struct labels_late *a = &((const struct before *)pa)->late, *b = &((const struct before *)pb)->late;
 
 	if (a->pid != b->pid)
 		return a->pid < b->pid ? -1 : 1;
@@ -185,12 +185,12 @@ static int before_and_id(const void *pa, const void *pb)
 	const struct before *a = pa, *b = pb;
 	int r = before_cmp(a, b);
 
-	return r ? r : a->met.id < b->met.id ? -1 : a->met.id > b->met.id;
+	return r ? r : a->late.id < b->late.id ? -1 : a->late.id > b->late.id;
 }
 
 static struct before *before_find(struct export_ctx *c, uint32_t pid, uint8_t dev, uint64_t ptr)
 {
-	struct before wanted = { .met = { .pid = pid, .dev = dev, .ptr = ptr } };
+	struct before wanted = { .late = { .pid = pid, .dev = dev, .ptr = ptr } };
 	struct before *f = c->before_cnt ? bsearch(&wanted, c->before, c->before_cnt, sizeof(wanted), before_cmp) : NULL;
 
 	return f && f->there ? f : NULL;
@@ -198,11 +198,11 @@ static struct before *before_find(struct export_ctx *c, uint32_t pid, uint8_t de
 
 static int before_load(struct export_ctx *c)
 {
-	struct labels_met met;
+	struct labels_late late;
 	size_t pos = 0, room = 0, out = 0;
 
-	while (!labels__next_met(c->to->labels, &pos, &met)) {
-		if (met.size == TL_SIZE_UNKNOWN || !met.size)
+	while (!labels__next_late(c->to->labels, &pos, &late)) {
+		if (late.size == TL_SIZE_UNKNOWN || !late.size)
 			continue;
 		if (c->before_cnt == room) {
 			struct before *more = realloc(c->before, (room = 2 * room + 256) * sizeof(*more));
@@ -211,7 +211,7 @@ static int before_load(struct export_ctx *c)
 				return -ENOMEM;
 			c->before = more;
 		}
-		c->before[c->before_cnt++] = (struct before){ met, 1 };
+		c->before[c->before_cnt++] = (struct before){ late, 1 };
 	}
 	if (!c->before_cnt)
 		return 0;
@@ -225,9 +225,9 @@ static int before_load(struct export_ctx *c)
 
 static struct live_block before_block(struct export_ctx *c, const struct before *f)
 {
-	return (struct live_block){ .ptr = f->met.ptr, .size = f->met.size, .met = 1,
-				    .tag = snapframes__of(&c->frames, f->met.id, NULL),
-				    .cat = (uint8_t)labels__get(c->to->labels, f->met.id, 0) };
+	return (struct live_block){ .ptr = f->late.ptr, .size = f->late.size, .late = 1,
+				    .tag = snapframes__of(&c->frames, f->late.id, NULL),
+				    .cat = (uint8_t)labels__get(c->to->labels, f->late.id, 0) };
 }
 
 static int before_tell(struct export_ctx *c)
@@ -236,7 +236,7 @@ static int before_tell(struct export_ctx *c)
 		const struct before *f = &c->before[i];
 		struct live_block b = before_block(c, f);
 		struct snap_device *d;
-		int r = device_get(c, f->met.pid, f->met.dev, &d);
+		int r = device_get(c, f->late.pid, f->late.dev, &d);
 
 		if (r < 0)
 			return r;
@@ -254,7 +254,7 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 	struct before *f = ch->from == CAT_MAX ? before_find(c, ev->pid, ev->dev, ev->ptr) : NULL;
 
 	if (ch->from == CAT_MAX) {
-		int is_told = f && f->met.id == ev->id;
+		int is_told = f && f->late.id == ev->id;
 		struct live_block old;
 
 		if (f && !is_told) {
@@ -280,7 +280,7 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 	}
 }
 
-/* A gap is over: what was born in it, and lives. */
+/* A gap is over: what was allocated in it, and lives. */
 static int tell_held(struct export_ctx *c, uint64_t us)
 {
 	struct live_block *b;

@@ -98,16 +98,16 @@ static int heapsum__move(struct heapsum *h, const struct live_block *b, uint8_t 
 	return 0;
 }
 
-static int heapsum__born(struct heapsum *h, const struct tl_event *ev, struct live_block *b)
+static int heapsum__allocated(struct heapsum *h, const struct tl_event *ev, struct live_block *b)
 {
 	struct heap_cell *c;
 
-	/* What was met has no stack but its process, unless a recording that begins later tells where it was born. */
+	/* What was seen late has no stack but its process, unless a recording that begins later has one. */
 	b->tag = stacks__at(h->stacks, ev);
 	c = heapsum__cell(h, b->tag, b->cat, b->dev);
 	if (!c)
 		return -ENOMEM;
-	if (!b->met) {
+	if (!b->late) {
 		c->alloc_bytes += b->size;
 		c->alloc_count++;
 	}
@@ -137,7 +137,7 @@ int heapsum__event(struct heapsum *h, const struct tl_event *ev)
 	if (r <= 0)
 		return r;
 	if (ch.from == CAT_MAX)
-		r = heapsum__born(h, ev, ch.b);
+		r = heapsum__allocated(h, ev, ch.b);
 	if (r >= 0 && ch.from < CAT_MAX)
 		r = heapsum__move(h, ch.b, ch.from, -1);
 	if (r >= 0 && ch.to < CAT_MAX)

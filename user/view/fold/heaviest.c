@@ -9,12 +9,12 @@
 #include "base/map.h"
 
 struct heaviest {
-	struct block_life *live; /* by number; [0] is not used; id 0: free, then born_ns is the next free one */
+	struct block_life *live; /* by number; [0] is not used; id 0: free, then allocated_ns is the next free one */
 	uint32_t live_cnt, live_room, first_free;
 	struct block_life *heap;
 	uint32_t heap_cnt, max;
 	struct map wanted; /* ids alone */
-	uint64_t born;
+	uint64_t allocated;
 	double all, kept;
 };
 
@@ -52,12 +52,12 @@ int heaviest__want(struct heaviest *h, uint64_t id)
 	return !id || map__put(&h->wanted, id) ? 0 : -ENOMEM;
 }
 
-uint32_t heaviest__born(struct heaviest *h, const struct block_life *b)
+uint32_t heaviest__allocated(struct heaviest *h, const struct block_life *b)
 {
 	uint32_t at = h->first_free;
 
 	if (at) {
-		h->first_free = (uint32_t)h->live[at].born_ns;
+		h->first_free = (uint32_t)h->live[at].allocated_ns;
 	} else {
 		if (h->live_cnt == h->live_room) {
 			struct block_life *more = realloc(h->live, 2 * (size_t)h->live_room * sizeof(*more));
@@ -71,7 +71,7 @@ uint32_t heaviest__born(struct heaviest *h, const struct block_life *b)
 	}
 	h->live[at] = *b;
 	h->live[at].freed_ns = 0;
-	h->born++;
+	h->allocated++;
 	return at;
 }
 
@@ -96,7 +96,7 @@ static void heaviest__keep(struct heaviest *h, struct block_life *b, uint64_t ts
 {
 	uint32_t at;
 
-	b->weight = (double)b->size * (double)(ts_ns > b->born_ns ? ts_ns - b->born_ns : 0);
+	b->weight = (double)b->size * (double)(ts_ns > b->allocated_ns ? ts_ns - b->allocated_ns : 0);
 	h->all += b->weight;
 	if (map__find(&h->wanted, b->id))
 		b->weight = INFINITY;
@@ -116,15 +116,15 @@ void heaviest__freed(struct heaviest *h, uint32_t number, uint64_t ts_ns)
 
 	b->freed_ns = ts_ns ? ts_ns : 1;
 	heaviest__keep(h, b, ts_ns);
-	*b = (struct block_life){ .born_ns = h->first_free };
+	*b = (struct block_life){ .allocated_ns = h->first_free };
 	h->first_free = number;
 }
 
-static int by_birth(const void *a, const void *b)
+static int by_alloc(const void *a, const void *b)
 {
 	const struct block_life *x = a, *y = b;
 
-	return x->born_ns != y->born_ns ? (x->born_ns > y->born_ns) - (x->born_ns < y->born_ns) :
+	return x->allocated_ns != y->allocated_ns ? (x->allocated_ns > y->allocated_ns) - (x->allocated_ns < y->allocated_ns) :
 					  (x->id > y->id) - (x->id < y->id);
 }
 
@@ -137,9 +137,9 @@ const struct block_life *heaviest__end(struct heaviest *h, uint64_t ts_ns, size_
 		const struct block_life *b = &h->heap[i];
 		uint64_t to = b->freed_ns ? b->freed_ns : ts_ns;
 
-		h->kept += (double)b->size * (double)(to > b->born_ns ? to - b->born_ns : 0);
+		h->kept += (double)b->size * (double)(to > b->allocated_ns ? to - b->allocated_ns : 0);
 	}
-	qsort(h->heap, h->heap_cnt, sizeof(*h->heap), by_birth);
+	qsort(h->heap, h->heap_cnt, sizeof(*h->heap), by_alloc);
 	*ret_cnt = h->heap_cnt;
 	return h->heap;
 }
@@ -148,5 +148,5 @@ uint64_t heaviest__sums(const struct heaviest *h, double *ret_all, double *ret_k
 {
 	*ret_all = h->all;
 	*ret_kept = h->kept;
-	return h->born;
+	return h->allocated;
 }

@@ -17,10 +17,10 @@ struct highest {
 };
 
 /* From ts on, this many bytes more live, and as many less. True: this is the peak from now on. */
-static inline bool highest__move(struct highest *h, uint64_t born, uint64_t died, uint64_t ts_ns, uint64_t around_ns)
+static inline bool highest__move(struct highest *h, uint64_t allocated, uint64_t died, uint64_t ts_ns, uint64_t around_ns)
 {
-	h->live += born - died;
-	if (h->in_gap || h->live < h->peak || !h->live || (h->live == h->peak && (!born || ts_ns > around_ns)))
+	h->live += allocated - died;
+	if (h->in_gap || h->live < h->peak || !h->live || (h->live == h->peak && (!allocated || ts_ns > around_ns)))
 		return false;
 	h->peak = h->live;
 	h->ts_ns = ts_ns;

@@ -11,8 +11,8 @@
 #include "timeline/labels.h"
 
 struct held_block {
-	uint64_t id, number;   /* number: in order of birth, from 1 */
-	struct tl_event birth; /* version: the one it has now */
+	uint64_t id, number;   /* number: in order of allocation, from 1 */
+	struct tl_event alloc; /* version: the one it has now */
 	uint64_t epoch;	       /* of was: the last moment that was the highest */
 	uint32_t was;	       /* the version that it had then, if it has another one now */
 	bool is_wanted;	       /* by module and operator */
@@ -31,7 +31,7 @@ struct held_rows {
 
 struct holdings {
 	const struct sieve *sieve;
-	uint64_t around_ns, live, blocks, born;
+	uint64_t around_ns, live, blocks, allocated;
 	bool is_open, in_gap;
 	uint64_t ts_ns, last, epoch; /* of the highest moment so far; number of the youngest block then */
 	struct holding all, wanted;
@@ -78,7 +78,7 @@ void holdings__free(struct holdings *h)
 
 /* --- groups ------------------------------------------------------------------------------------------------- */
 
-static uint64_t key_of(const struct holdings *h, enum held_by by, const struct tl_event *birth, uint32_t version,
+static uint64_t key_of(const struct holdings *h, enum held_by by, const struct tl_event *alloc, uint32_t version,
 		       struct owner *ret)
 {
 	const struct sieve *s = h->sieve;
@@ -86,37 +86,37 @@ static uint64_t key_of(const struct holdings *h, enum held_by by, const struct t
 
 	switch (by) {
 	case HELD_BY_CATEGORY:
-		return labels__get(s->labels, birth->id, version);
+		return labels__get(s->labels, alloc->id, version);
 	case HELD_BY_MODULE:
-		*ret = sieve__owner(s, birth);
+		*ret = sieve__owner(s, alloc);
 		return (uint64_t)ret->root.v << 43 ^ (uint64_t)ret->path.v << 20 ^ (ret->path_len & 0xfffff);
 	case HELD_BY_OP:
-		return birth->op.v;
+		return alloc->op.v;
 	case HELD_BY_REGION:
-		return birth->region.v;
+		return alloc->region.v;
 	case HELD_BY_PROCESS:
-		return birth->pid;
+		return alloc->pid;
 	case HELD_BY_DEVICE:
-		return birth->dev;
+		return alloc->dev;
 	default:
-		if (!labels__name(s->labels, birth->id, &name))
+		if (!labels__name(s->labels, alloc->id, &name))
 			return 0;
 		*ret = (struct owner){ name.path, name.key, 0 };
 		return (uint64_t)name.key.v << 32 | name.path.v;
 	}
 }
 
-static struct group *group_of(struct holdings *h, enum held_by by, const struct tl_event *birth, uint32_t version)
+static struct group *group_of(struct holdings *h, enum held_by by, const struct tl_event *alloc, uint32_t version)
 {
 	struct owner of = { 0 };
-	struct group *g = map__put(&h->groups[by], key_of(h, by, birth, version, &of));
+	struct group *g = map__put(&h->groups[by], key_of(h, by, alloc, version, &of));
 
 	if (g)
 		g->of = of;
 	return g;
 }
 
-static int count_birth(struct holdings *h, const struct tl_event *ev)
+static int count_alloc(struct holdings *h, const struct tl_event *ev)
 {
 	if (!sieve__is_category(h->sieve, ev->id, ev->version))
 		return 0;
@@ -135,8 +135,8 @@ static int count_birth(struct holdings *h, const struct tl_event *ev)
 
 static int count_held(struct holdings *h, const struct held_block *b)
 {
-	uint32_t version = b->epoch == h->epoch ? b->was : b->birth.version;
-	uint64_t size = b->birth.size;
+	uint32_t version = b->epoch == h->epoch ? b->was : b->alloc.version;
+	uint64_t size = b->alloc.size;
 
 	if (!b->is_wanted || !sieve__is_category(h->sieve, b->id, version))
 		return 0;
@@ -144,7 +144,7 @@ static int count_held(struct holdings *h, const struct held_block *b)
 	h->wanted.blocks++;
 	h->wanted.largest = size > h->wanted.largest ? size : h->wanted.largest;
 	for (int by = 0; by < HELD_BYS; by++) {
-		struct group *g = group_of(h, (enum held_by)by, &b->birth, version);
+		struct group *g = group_of(h, (enum held_by)by, &b->alloc, version);
 
 		if (!g)
 			return -ENOMEM;
@@ -160,7 +160,7 @@ static int count_held(struct holdings *h, const struct held_block *b)
 static void reached(struct holdings *h, uint64_t ts_ns)
 {
 	h->ts_ns = ts_ns;
-	h->last = h->born;
+	h->last = h->allocated;
 	h->all.bytes = h->live;
 	h->all.blocks = h->blocks;
 	h->epoch++;
@@ -178,7 +178,7 @@ static void look(struct holdings *h, uint64_t ts_ns)
 		reached(h, ts_ns);
 }
 
-static int on_birth(struct holdings *h, const struct tl_event *ev)
+static int on_alloc(struct holdings *h, const struct tl_event *ev)
 {
 	struct held_block *b;
 
@@ -187,8 +187,8 @@ static int on_birth(struct holdings *h, const struct tl_event *ev)
 	b = map__put(&h->lives, ev->id);
 	if (!b)
 		return -ENOMEM;
-	b->birth = *ev;
-	b->number = ++h->born;
+	b->alloc = *ev;
+	b->number = ++h->allocated;
 	b->is_wanted = sieve__is_made(h->sieve, ev);
 	h->live += ev->size;
 	h->blocks++;
@@ -197,7 +197,7 @@ static int on_birth(struct holdings *h, const struct tl_event *ev)
 		return 0;
 	h->all.allocs++;
 	h->all.alloc_bytes += ev->size;
-	return b->is_wanted ? count_birth(h, ev) : 0;
+	return b->is_wanted ? count_alloc(h, ev) : 0;
 }
 
 static void on_version(struct holdings *h, const struct tl_event *ev)
@@ -207,10 +207,10 @@ static void on_version(struct holdings *h, const struct tl_event *ev)
 	if (!b)
 		return;
 	if (b->number <= h->last && b->epoch != h->epoch) {
-		b->was = b->birth.version;
+		b->was = b->alloc.version;
 		b->epoch = h->epoch;
 	}
-	b->birth.version = ev->version;
+	b->alloc.version = ev->version;
 }
 
 static int on_death(struct holdings *h, const struct tl_event *ev)
@@ -219,7 +219,7 @@ static int on_death(struct holdings *h, const struct tl_event *ev)
 
 	if (!b)
 		return 0;
-	h->live -= b->birth.size;
+	h->live -= b->alloc.size;
 	h->blocks--;
 	if (b->number <= h->last) {
 		if (!array_has_room(h->dead, h->dead_cnt, h->dead_cap, 1024))
@@ -239,7 +239,7 @@ int holdings__event(struct holdings *h, const struct tl_event *ev)
 	switch (ev->kind) {
 	case TL_CREATE:
 	case TL_PREEXISTING:
-		return on_birth(h, ev);
+		return on_alloc(h, ev);
 	case TL_VERSION:
 		on_version(h, ev);
 		return 0;

@@ -20,7 +20,7 @@ enum held_by { HELD_BY_CATEGORY = 0, HELD_BY_MODULE, HELD_BY_OP, HELD_BY_REGION,
 struct holding {
 	char *name;
 	uint64_t bytes, blocks, largest; /* at the moment */
-	uint64_t allocs, alloc_bytes;	 /* born in the span */
+	uint64_t allocs, alloc_bytes;	 /* allocated in the span */
 };
 
 struct holdings;

@@ -111,7 +111,7 @@ static uint8_t live__cat(const struct live *l, const struct tl_event *ev)
 	return c < CAT_MAX ? (uint8_t)c : CAT_UNKNOWN;
 }
 
-static int live__born(struct live *l, const struct tl_event *ev, struct live_change *ret)
+static int live__allocated(struct live *l, const struct tl_event *ev, struct live_change *ret)
 {
 	struct live_block *b;
 
@@ -125,14 +125,14 @@ static int live__born(struct live *l, const struct tl_event *ev, struct live_cha
 		return -ENOMEM;
 	*b = (struct live_block){ .id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid,
 				  .lane = ret->lane->idx, .version = ev->version, .dev = ev->dev,
-				  .cat = live__cat(l, ev), .met = ev->kind == TL_PREEXISTING };
+				  .cat = live__cat(l, ev), .late = ev->kind == TL_PREEXISTING };
 	ret->b = b;
 	ret->from = CAT_MAX;
 	ret->to = b->cat;
 	return 1;
 }
 
-static int live__died(struct live *l, struct live_block *b, struct live_change *ret)
+static int live__freed(struct live *l, struct live_block *b, struct live_change *ret)
 {
 	l->dead = *b;
 	map__remove(&l->blocks, b);
@@ -149,14 +149,14 @@ int live__event(struct live *l, const struct tl_event *ev, struct live_change *r
 
 	*ret = (struct live_change){ 0 };
 	if (ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING) {
-		r = live__born(l, ev, ret);
+		r = live__allocated(l, ev, ret);
 	} else if (ev->kind == TL_DESTROY || ev->kind == TL_VERSION || ev->kind == TL_LABEL) {
 		b = map__find(&l->blocks, ev->id);
 		if (!b || (ev->kind == TL_LABEL && (l->labels || ev->version < b->version)))
 			return 0;
 		ret->lane = l->lanes[b->lane];
 		if (ev->kind == TL_DESTROY) {
-			live__died(l, b, ret);
+			live__freed(l, b, ret);
 		} else {
 			ret->b = b;
 			ret->from = b->cat;

@@ -31,7 +31,7 @@ struct live_block {
 	uint64_t id, ptr, size;
 	uint32_t pid, lane, tag; /* tag: the format's own */
 	uint32_t version;
-	uint8_t dev, cat, met;
+	uint8_t dev, cat, late;
 };
 
 /* What a decision did. */

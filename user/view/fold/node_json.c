@@ -5,17 +5,17 @@
 
 int node_has_role(const struct tl_edge *e, enum node_role role)
 {
-	int born = e->flags & TL_EDGE_BORN, died = e->flags & TL_EDGE_DIED;
+	int allocated = e->flags & TL_EDGE_ALLOCATED, died = e->flags & TL_EDGE_FREED;
 
 	switch (role) {
 	case NODE_INPUT:
-		return !born;
+		return !allocated;
 	case NODE_OUTPUT:
-		return !died && e->flags & (TL_EDGE_BORN | TL_EDGE_WRITTEN);
+		return !died && e->flags & (TL_EDGE_ALLOCATED | TL_EDGE_WRITTEN);
 	case NODE_INTERMEDIATE:
-		return born && died;
+		return allocated && died;
 	default:
-		return !born && died;
+		return !allocated && died;
 	}
 }
 

@@ -10,7 +10,7 @@
 enum node_role {
 	NODE_INPUT,	   /* was there before it */
 	NODE_OUTPUT,	   /* made or written in it, and there after it */
-	NODE_INTERMEDIATE, /* born and died in it */
+	NODE_INTERMEDIATE, /* allocated and died in it */
 	NODE_DELETED,	   /* an input that died in it */
 };
 int node_has_role(const struct tl_edge *e, enum node_role role);

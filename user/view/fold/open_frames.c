@@ -77,7 +77,7 @@ static void open_made__add(struct open_made *to, const struct open_made *m)
 	to->root = m->root;
 }
 
-void open_thread__born(struct open_thread *t, const struct tl_event *ev)
+void open_thread__allocated(struct open_thread *t, const struct tl_event *ev)
 {
 	const struct open_made made = { .bytes = ev->size, .module = ev->module, .root = ev->root, .phase = ev->phase,
 					.has_phase = 1 };

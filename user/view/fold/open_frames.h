@@ -14,11 +14,11 @@
 #define OPEN_THREADS_MAX (1u << 16)
 #define OPEN_DEPTH_MAX 64
 
-/* What was born in a frame or region and in what it called. */
+/* What was allocated in a frame or region and in what it called. */
 struct open_made {
 	uint64_t bytes;
-	name_id module, root; /* whose (timeline.h): of its first birth that is of one; root none: of none */
-	uint8_t phase;	      /* enum phase, of its first birth */
+	name_id module, root; /* whose (timeline.h): of its first allocation that is of one; root none: of none */
+	uint8_t phase;	      /* enum phase, of its first allocation */
 	uint8_t has_phase;
 };
 
@@ -53,6 +53,6 @@ uint32_t open_thread__staying(const struct open_thread *t, unsigned depth);
 int open_thread__push(struct open_thread *t, const struct tl_event *ev, enum open_kind kind, uint64_t value);
 /* The innermost one is over: what was made in it was made in the one around it, too. Good until the next push. */
 const struct open_frame *open_thread__pop(struct open_thread *t);
-void open_thread__born(struct open_thread *t, const struct tl_event *ev); /* in the innermost one */
+void open_thread__allocated(struct open_thread *t, const struct tl_event *ev); /* in the innermost one */
 
 #endif

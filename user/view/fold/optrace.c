@@ -16,7 +16,7 @@ struct waiting {
 		uint64_t ts_ns, allocated, reserved;
 		uint8_t kind; /* 0: none */
 	} mark;
-	uint8_t has_phase; /* told by a birth in it */
+	uint8_t has_phase; /* told by an allocation in it */
 };
 
 struct optrace {
@@ -28,7 +28,7 @@ struct optrace {
 	struct waiting *lines;	    /* a ring; places are never used twice */
 	uint64_t first, next;	    /* places of those that wait */
 	uint64_t ops, left_out;
-	uint64_t now;		      /* bytes in blocks; in those that are met later, too */
+	uint64_t now;		      /* bytes in blocks; in those that are seen late later, too */
 	uint64_t allocated, reserved; /* as told */
 	uint32_t pid;
 	uint8_t dev, has_totals, in_gap;
@@ -60,13 +60,13 @@ static uint32_t choose_pid(const struct report *r)
 
 static uint64_t bytes_before(const struct optrace *t)
 {
-	struct labels_met met;
+	struct labels_late late;
 	uint64_t sum = 0;
 	size_t pos = 0;
 
-	while (t->to->labels && !labels__next_met(t->to->labels, &pos, &met))
-		if (met.pid == t->pid && met.dev == t->dev && met.size != TL_SIZE_UNKNOWN)
-			sum += met.size;
+	while (t->to->labels && !labels__next_late(t->to->labels, &pos, &late))
+		if (late.pid == t->pid && late.dev == t->dev && late.size != TL_SIZE_UNKNOWN)
+			sum += late.size;
 	return sum;
 }
 
@@ -142,7 +142,7 @@ static void put_values(const struct optrace *t, struct optrace_line *l)
 	l->reserved = t->has_totals ? t->reserved : l->allocated;
 }
 
-/* Without a birth of its own, an operator is in the phase of the one around it: that is told by now, and may still be there. */
+/* Without an allocation of its own, an operator is in the phase of the one around it, which is known by now. */
 static void settle_phase(const struct optrace *t, struct waiting *w)
 {
 	const struct waiting *around = w->around ? slot(t, w->around - 1) : NULL;
@@ -247,8 +247,8 @@ static int on_region(struct optrace *t, const struct tl_event *ev)
 }
 
 /*
- * Forward begins with the first birth in it, backward with its first node, which is told next. The operator of that birth
- * is of the forward: the mark goes before it, or before the one that Python called.
+ * Forward begins with the first allocation in it, backward with its first node, which is told next. The operator of that
+ * allocation is of the forward: the mark goes before it, or before the one that Python called.
  */
 static int on_mark(struct optrace *t, struct open_thread *th, const struct tl_event *ev)
 {
@@ -273,7 +273,7 @@ static int on_mark(struct optrace *t, struct open_thread *th, const struct tl_ev
 	return r;
 }
 
-/* What is born in an operator says in which phase that is; a node is backward by itself. */
+/* What is allocated in an operator says in which phase that is; a node is backward by itself. */
 static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t phase)
 {
 	for (uint32_t i = th->cnt; i-- > 0 && th->open[i].kind == OPEN_OP;) {

@@ -5,7 +5,7 @@
  *
  * One device of one process: --device, else cuda:0 or the CPU; the process that had most there. A value is that of the
  * moment at which the operator was left: the next thing that its thread did outside of it, before that took effect. What
- * was met (lived before the attach) counts from the beginning. A caching allocator's own totals are the truth where it
+ * was seen late (lived before the attach) counts from the beginning. A caching allocator's own totals are the truth where it
  * told them; the CPU's has none: reserved is what is allocated. Phases and marks are the model's.
  *
  * Lines wait until the operators before them are over: OPTRACE_WAIT at most, then the oldest gets the value of now.
@@ -28,7 +28,7 @@ struct optrace_line {
 	uint64_t index;	/* operators entered before it */
 	uint64_t number; /* OPTRACE_STEP: of the step that is over */
 	uint64_t allocated, reserved; /* OP, NODE: when it was left; else at that moment */
-	uint64_t created; /* OP, NODE: bytes born in it and in what it called */
+	uint64_t created; /* OP, NODE: bytes allocated in it and in what it called */
 	name_id name;
 	uint32_t tid;
 	uint8_t kind;  /* enum optrace_kind */

@@ -158,7 +158,7 @@ int stacks__event(struct stacks *s, const struct tl_event *ev)
 		return stacks__region_end(s, t, ev);
 	r = stacks__pop(s, t, open_thread__staying(t, ev->depth), ev->ts_ns);
 	if (ev->kind == TL_CREATE)
-		open_thread__born(t, ev);
+		open_thread__allocated(t, ev);
 	if (r || ev->kind == TL_CREATE)
 		return r;
 	if (ev->kind == TL_REGION)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * stacks: what was open when a block was born: process, regions, backward nodes, operators, outermost
+ * stacks: what was open when a block was allocated: process, regions, backward nodes, operators, outermost
  * first; each distinct stack once, as a tree. Rebuilt from TL_OP and TL_REGION*.
  *
  * What the model says is innermost wins where both differ (a frame was lost).

@@ -21,7 +21,7 @@ struct torch_actions {
 	torch_fn fn;
 	void *ctx;
 	/*
-	 * What waits. Births and frees come by time and stand in a ring; what comes behind its time is in a heap, which so
+	 * What waits. Allocations and frees come by time and stand in a ring; what comes behind its time is in a heap, which so
 	 * stays small: in one heap of a million records, sifting took a fifth of an export.
 	 */
 	struct pending *ring; /* ascending */
@@ -55,7 +55,7 @@ static int tell(struct torch_actions *a, int64_t t_ns, uint8_t action, int64_t b
 	return a->fn(a->ctx, &(struct torch_record){ .t_ns = t_ns, .bytes = bytes, .action = action, .index = index });
 }
 
-static int tell_birth(struct torch_actions *a, const struct pending *p)
+static int tell_alloc(struct torch_actions *a, const struct pending *p)
 {
 	struct told *row = map__find(&a->live, p->id);
 
@@ -76,7 +76,7 @@ static int tell_next(struct torch_actions *a, const struct pending *p)
 	int r;
 
 	if (p->action == TORCH_CREATE)
-		return tell_birth(a, p);
+		return tell_alloc(a, p);
 	row = map__find(&a->live, p->id);
 	if (!row)
 		return 0; /* of unknown size, or dead already */
@@ -193,13 +193,13 @@ static int push(struct torch_actions *a, struct pending p)
 
 static int preexisting(struct torch_actions *a)
 {
-	struct labels_met met;
+	struct labels_late late;
 	size_t pos = 0;
 	int r = 0;
 
-	while (!r && !labels__next_met(a->labels, &pos, &met))
-		if (met.dev == a->dev && met.size != TL_SIZE_UNKNOWN)
-			r = tell_birth(a, &(struct pending){ .t_ns = -1, .id = met.id, .size = met.size,
+	while (!r && !labels__next_late(a->labels, &pos, &late))
+		if (late.dev == a->dev && late.size != TL_SIZE_UNKNOWN)
+			r = tell_alloc(a, &(struct pending){ .t_ns = -1, .id = late.id, .size = late.size,
 							     .action = TORCH_PREEXISTING });
 	return r;
 }
@@ -260,7 +260,7 @@ int torch_actions__event(struct torch_actions *a, const struct tl_event *ev, int
 		for (uint32_t i = 0; i < ev->edges_cnt && !r; i++) {
 			const struct tl_edge *e = &ev->edges[i];
 
-			if (e->dev != a->dev || !(e->flags & TL_EDGE_WRITTEN) || e->flags & TL_EDGE_BORN)
+			if (e->dev != a->dev || !(e->flags & TL_EDGE_WRITTEN) || e->flags & TL_EDGE_ALLOCATED)
 				continue;
 			p.id = e->id;
 			p.version = e->out_version;

@@ -307,13 +307,13 @@ static void put_python(struct doc_out *x, uint64_t id)
 
 static void put_block(struct doc_out *x, const struct block_life *b)
 {
-	uint64_t born = rel(x->d, b->born_ns), freed = rel(x->d, b->freed_ns);
+	uint64_t allocated = rel(x->d, b->allocated_ns), freed = rel(x->d, b->freed_ns);
 	char dev[16];
 
 	json__begin(&x->j, NULL, '[');
-	json__u64(&x->j, NULL, born);
+	json__u64(&x->j, NULL, allocated);
 	if (b->freed_ns)
-		json__u64(&x->j, NULL, freed > born ? freed - born : 0);
+		json__u64(&x->j, NULL, freed > allocated ? freed - allocated : 0);
 	else
 		json__null(&x->j, NULL);
 	json__hex(&x->j, NULL, b->ptr);
@@ -323,7 +323,7 @@ static void put_block(struct doc_out *x, const struct block_life *b)
 	json__u64(&x->j, NULL, name_number(x, b->region));
 	json__u64(&x->j, NULL, b->pid);
 	json__str(&x->j, NULL, dev_name(b->dev, dev));
-	json__bool(&x->j, NULL, b->met);
+	json__bool(&x->j, NULL, b->late);
 	put_python(x, b->id);
 	json__end(&x->j, ']');
 }
@@ -333,10 +333,10 @@ static void put_blocks(struct doc_out *x)
 	double all, kept;
 	size_t cnt;
 	const struct block_life *b = heaviest__end(x->d->blocks, x->d->report->run.end_ts_ns, &cnt);
-	uint64_t born = heaviest__sums(x->d->blocks, &all, &kept);
+	uint64_t allocated = heaviest__sums(x->d->blocks, &all, &kept);
 
 	section(x, "blocks", '{');
-	json__u64(&x->j, "all", born);
+	json__u64(&x->j, "all", allocated);
 	json__f64(&x->j, "byte_ns", all);
 	json__f64(&x->j, "byte_ns_shown", kept);
 	json__begin(&x->j, "rows", '[');

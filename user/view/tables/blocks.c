@@ -58,8 +58,8 @@ static void age(struct cell *c, const void *row)
 	const struct report_block *b = row;
 	const struct report_dev *of = report_dev_find(c->d->r, b->dev);
 
-	if (of && of->peak_ts_ns >= b->born_ts_ns)
-		c->num = of->peak_ts_ns - b->born_ts_ns;
+	if (of && of->peak_ts_ns >= b->allocated_ts_ns)
+		c->num = of->peak_ts_ns - b->allocated_ts_ns;
 	else if (c->d->as == AS_TEXT)
 		c->text = "?";
 }
@@ -68,7 +68,7 @@ static void lived(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
 
-	c->num = b->freed_ts_ns > b->born_ts_ns ? b->freed_ts_ns - b->born_ts_ns : 0;
+	c->num = b->freed_ts_ns > b->allocated_ts_ns ? b->freed_ts_ns - b->allocated_ts_ns : 0;
 	c->text = b->freed_ts_ns ? NULL : "live";
 }
 
@@ -127,7 +127,7 @@ static const struct column block_columns[] = {
 	{ "name", NULL, COL_TEXT, OF(report_block, name), IF(report_block, name), .only = PEAK },
 	{ "stream", NULL, COL_NUMBER, VIA(stream), HAS_STREAM, .only = PEAK },
 	{ NULL, "stream", COL_TEXT, VIA(stream), HAS_STREAM, .in_text = has_gpu_blocks, TEXT(8, 8, .gap = 1) },
-	{ "born_ns", NULL, COL_TIME, OF(report_block, born_ts_ns) },
+	{ "born_ns", NULL, COL_TIME, OF(report_block, allocated_ts_ns) },
 	{ "freed_ns", NULL, COL_TIME, OF(report_block, freed_ts_ns), .only = PEAK },
 	{ NULL, "freed after", COL_NS, VIA(lived), TUI(9, 11, 130) },
 	{ NULL, "made by", COL_TEXT, VIA(made_by), TUI(10, 16, UINT16_MAX) },

@@ -152,7 +152,7 @@ static unsigned put_block(struct flow_view *v, const struct tl_edge *e, int is_o
 	char text[64];
 	int n = snprintf(text, sizeof(text), "%sT%" PRIu64 "(v%" PRIu32 "%s) %s", is_first ? "" : ", ",
 			 flow_view__number(v, e->id), is_output ? e->out_version : e->version,
-			 !is_output && e->flags & TL_EDGE_DIED ? "*" : "",
+			 !is_output && e->flags & TL_EDGE_FREED ? "*" : "",
 			 tl_cat_name(is_output ? e->out_cat : e->cat));
 
 	outbuf__put(&v->o, text, (size_t)n);
@@ -282,7 +282,7 @@ int flow_view__event(struct flow_view *v, const struct tl_event *ev, int64_t epo
 		put_line(v, ev);
 	}
 	for (uint32_t i = 0; i < ev->edges_cnt; i++) {
-		void *row = ev->edges[i].flags & TL_EDGE_DIED ? map__find(&v->ids, ev->edges[i].id) : NULL;
+		void *row = ev->edges[i].flags & TL_EDGE_FREED ? map__find(&v->ids, ev->edges[i].id) : NULL;
 
 		if (row)
 			map__remove(&v->ids, row);

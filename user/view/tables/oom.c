@@ -161,7 +161,7 @@ static void put_largest(struct page *p, const struct report_oom *o)
 		page__cell(p, category_name((enum category)(b->cat < CAT_MAX ? b->cat : CAT_UNKNOWN)), 17);
 		page__cell(p, b->op && b->op[0] ? b->op : "-", (int)p->width - 55);
 		page__put(p, " age ");
-		page__cell(p, o->ts_ns >= b->born_ts_ns ? fmt_ns(age, o->ts_ns - b->born_ts_ns) : "?", 11);
+		page__cell(p, o->ts_ns >= b->allocated_ts_ns ? fmt_ns(age, o->ts_ns - b->allocated_ts_ns) : "?", 11);
 		page__end_line(p);
 	}
 }

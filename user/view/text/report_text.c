@@ -133,7 +133,7 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 
 /* --- the kernel's view ------------------------------------------------------------------------------------- */
 
-/* Resident memory that no tensor met so far explains. */
+/* Resident memory that no tensor seen so far explains. */
 static void put_unseen(struct page *p, const struct report *r, uint64_t rss)
 {
 	uint64_t seen = report_framework_live(r);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * A sorted array: a search is log n, a change moves the tail: 40 µs at the very most (512 KiB), for each
- * block that is met once.
+ * block that is seen late once.
  */
-#include "model/core/metset.h"
+#include "model/core/lateset.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "base/array.h"
 #include "model/core/check.h"
 
-void metset__done(struct metset *s)
+void lateset__done(struct lateset *s)
 {
 	free(s->ptrs);
-	*s = (struct metset){ 0 };
+	*s = (struct lateset){ 0 };
 }
 
 /* The first one at ptr or above it. */
-static size_t metset__find(const struct metset *s, uint64_t ptr)
+static size_t lateset__find(const struct lateset *s, uint64_t ptr)
 {
 	size_t lo = 0, hi = s->cnt;
 
@@ -33,13 +33,13 @@ static size_t metset__find(const struct metset *s, uint64_t ptr)
 	return lo;
 }
 
-bool metset__add(struct metset *s, uint64_t ptr)
+bool lateset__add(struct lateset *s, uint64_t ptr)
 {
-	size_t i = metset__find(s, ptr);
+	size_t i = lateset__find(s, ptr);
 
 	if (i < s->cnt && s->ptrs[i] == ptr)
 		return true;
-	if (s->cnt >= METSET_MAX || !array_has_room(s->ptrs, s->cnt, s->cap, 64))
+	if (s->cnt >= LATESET_MAX || !array_has_room(s->ptrs, s->cnt, s->cap, 64))
 		return false;
 	memmove(&s->ptrs[i + 1], &s->ptrs[i], (s->cnt - i) * sizeof(*s->ptrs));
 	s->ptrs[i] = ptr;
@@ -47,9 +47,9 @@ bool metset__add(struct metset *s, uint64_t ptr)
 	return true;
 }
 
-void metset__remove(struct metset *s, uint64_t ptr)
+void lateset__remove(struct lateset *s, uint64_t ptr)
 {
-	size_t i = metset__find(s, ptr);
+	size_t i = lateset__find(s, ptr);
 
 	if (i == s->cnt || s->ptrs[i] != ptr)
 		return;
@@ -57,9 +57,9 @@ void metset__remove(struct metset *s, uint64_t ptr)
 	memmove(&s->ptrs[i], &s->ptrs[i + 1], (s->cnt - i) * sizeof(*s->ptrs));
 }
 
-bool metset__next(const struct metset *s, uint64_t from, uint64_t end, uint64_t *ret)
+bool lateset__next(const struct lateset *s, uint64_t from, uint64_t end, uint64_t *ret)
 {
-	size_t i = metset__find(s, from);
+	size_t i = lateset__find(s, from);
 
 	if (i == s->cnt || s->ptrs[i] >= end)
 		return false;
@@ -67,9 +67,9 @@ bool metset__next(const struct metset *s, uint64_t from, uint64_t end, uint64_t 
 	return true;
 }
 
-bool metset__before(const struct metset *s, uint64_t ptr, uint64_t *ret)
+bool lateset__before(const struct lateset *s, uint64_t ptr, uint64_t *ret)
 {
-	size_t i = metset__find(s, ptr);
+	size_t i = lateset__find(s, ptr);
 
 	if (!i)
 		return false;
@@ -77,7 +77,7 @@ bool metset__before(const struct metset *s, uint64_t ptr, uint64_t *ret)
 	return true;
 }
 
-void metset__check(const struct metset *s)
+void lateset__check(const struct lateset *s)
 {
 	for (size_t i = 1; i < s->cnt; i++)
 		mt_check(s->ptrs[i - 1] < s->ptrs[i]);
