@@ -126,7 +126,7 @@ unsigned table__shown(const struct table *t, const struct drawn *d, const struct
 
 		if (!place->place || cnt == TABLE_SHOWN_MAX || (c->only && !(c->only & t->variant)))
 			continue;
-		if (d->as == AS_TEXT && (d->width < place->from || (c->in_text && !c->in_text(d))))
+		if ((d->as == AS_TEXT && d->width < place->from) || (c->shown_if && !c->shown_if(d)))
 			continue;
 		for (; at && (d->as == AS_TUI ? shown[at - 1]->tui : shown[at - 1]->text).place > place->place; at--)
 			shown[at] = shown[at - 1];

@@ -86,7 +86,7 @@ struct column {
 	uint16_t if_at;					/* where this field is 0 or NULL, … */
 	uint8_t if_size, if_none;			/* … the cell is none of this kind; 0: never */
 	void (*json)(struct json *j, const char *key, const struct drawn *d, const void *row); /* of more than one value */
-	int (*in_text)(const struct drawn *d);	 /* NULL: always */
+	int (*shown_if)(const struct drawn *d);	 /* to people; NULL: always */
 	unsigned (*cols)(const struct drawn *d); /* text: its width, where it is not always the same */
 	uint8_t is_path;			 /* what is too long is cut as a path (base/text.h) */
 	uint8_t is_bold;			 /* text: its cells */

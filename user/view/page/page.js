@@ -127,7 +127,7 @@ function tensorName(t) {
 
 function processName(doc, pid) {
 	const p = doc.report.processes.findLast((x) => x.pid === pid);
-	return p && p.comm ? `${pid} ${p.comm}` : pid ? String(pid) : "other processes";
+	return p && p.rank ? `rank ${p.rank.rank}, ${pid}` : p && p.comm ? `${pid} ${p.comm}` : pid ? String(pid) : "other processes";
 }
 
 // The last moment at or before t, or -1.
@@ -1195,7 +1195,7 @@ function squarify(items, x, y, w, h) {
 
 const moduleName = (m) => m.name === null ? "(no name yet)" : m.name ? `${m.root}.${m.name}` : m.root;
 
-// What a module holds by a measure: the modules in it, and what was born with it innermost. -1: all of them.
+// What a module holds by a measure: the modules in it, and what was allocated with it innermost. -1: all of them.
 function moduleParts(modules, children, i, measure) {
 	const parts = (children.get(i) || []).map((k) => [modules.list[k], k]).map(([m, k]) => ({m, k, size: m.all[measure],
 		text: i < 0 || m.name === null ? moduleName(m) : m.name.slice(modules.list[i].name ? modules.list[i].name.length + 1 : 0)}));
@@ -1231,6 +1231,8 @@ function drawModules() {
 		{key: "own", head: "itself", value: (m) => m.own.at_peak, cell: (m) => bytes(m.own.at_peak)}, inBytes("parameter", "parameter"), inBytes("gradient", "gradient"),
 		inBytes("optimizer_state", "state"), inBytes("peak_forward", "peak in forward"), inBytes("peak_backward", "peak in backward")];
 	const rows = modules.list.map((m) => ({...m, called: moduleName(m)}));
+	if (rows.some((m) => m.pid !== rows[0].pid))
+		columns.splice(1, 0, {key: "pid", head: "process", cls: "text", cell: (m) => processName(model, m.pid)});
 	$("modules").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Modules"),
 		h("div", null, ...Object.keys(MODULE_MEASURES).filter((k) => k in modules.none).flatMap((k) => [h("button", {"aria-pressed": String(k === measure), onclick: () => {
 			state.moduleMeasure = k;
@@ -1269,8 +1271,8 @@ function drawSaved() {
 		{key: "by", head: "by", cls: "some"}, {key: "node", head: "kept for", cls: "some"}, inBytes("bytes", "bytes"),
 		{key: "share", head: "of all", value: (k) => k.bytes, cell: (k) => percent(k.bytes, all)},
 		{key: "blocks", head: "blocks", cell: (k) => count(k.blocks)}, inBytes("largest", "largest"),
-		...(several ? [{key: "pid", head: "process", cls: "text", cell: (k) => processName(doc, k.pid)}] : [])];
-	const said = saved.processes.map((p) => `${several ? `${processName(doc, p.pid)}: ` : ""}${bytes(p.bytes)} in ${count(p.blocks)} blocks when the largest of ${count(p.passes)} backward passes began, of ${bytes(p.live)} live; at the last one ${bytes(p.last_bytes)}.`);
+		...(several ? [{key: "pid", head: "process", cls: "text", cell: (k) => processName(model, k.pid)}] : [])];
+	const said = saved.processes.map((p) => `${several ? `${processName(model, p.pid)}: ` : ""}${bytes(p.bytes)} in ${count(p.blocks)} blocks when the largest of ${count(p.passes)} backward passes began, of ${bytes(p.live)} live; at the last one ${bytes(p.last_bytes)}.`);
 	const left = saved.processes.reduce((sum, p) => sum + p.no_room_bytes, 0);
 	$("saved").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Kept for backward"), filterBox("saved", "modules and operators", drawSaved)),
 		...said.map((text) => h("p", {class: "note"}, text)),

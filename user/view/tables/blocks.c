@@ -112,7 +112,7 @@ static void stream(struct cell *c, const void *row)
 
 static const struct column block_columns[] = {
 	{ "id", NULL, COL_NUMBER, OF(report_block, id) },
-	{ "dev", "device", COL_DEV, OF(report_block, dev), .only = PEAK, .in_text = has_gpu_blocks, TEXT(7, 7, .gap = 2),
+	{ "dev", "device", COL_DEV, OF(report_block, dev), .only = PEAK, .shown_if = has_gpu_blocks, TEXT(7, 7, .gap = 2),
 	  TUI(4, 7, 100) },
 	{ "ptr", NULL, COL_HEX, OF(report_block, ptr) },
 	{ "size", "size", COL_BYTES, OF(report_block, size), TEXT(1, 9), TUI(1, 9) },
@@ -122,11 +122,11 @@ static const struct column block_columns[] = {
 	{ NULL, "operator", COL_TEXT, VIA(title), .is_path = 1, TEXT(4, 0, .wide = 2, .gap = 2), TUI(7, 16, .wide = 1) },
 	{ "op", NULL, COL_OR_NULL, OF(report_block, op) },
 	{ "region", "region", COL_OR_NULL, VIA(region), TEXT(5, 0, .wide = 1, .gap = 1), TUI(8, 16, .wide = 1) },
-	{ "pid", "process", COL_NUMBER, OF(report_block, pid), .only = PEAK, .in_text = has_procs, TEXT(6, 9) },
+	{ "pid", "process", COL_NUMBER, OF(report_block, pid), .only = PEAK, .shown_if = has_procs, TEXT(6, 9) },
 	{ "tid", "thread", COL_NUMBER, OF(report_block, tid), .only = PEAK, TUI(6, 8, 90) },
 	{ "name", NULL, COL_TEXT, OF(report_block, name), IF(report_block, name), .only = PEAK },
 	{ "stream", NULL, COL_NUMBER, VIA(stream), HAS_STREAM, .only = PEAK },
-	{ NULL, "stream", COL_TEXT, VIA(stream), HAS_STREAM, .in_text = has_gpu_blocks, TEXT(8, 8, .gap = 1) },
+	{ NULL, "stream", COL_TEXT, VIA(stream), HAS_STREAM, .shown_if = has_gpu_blocks, TEXT(8, 8, .gap = 1) },
 	{ "born_ns", NULL, COL_TIME, OF(report_block, allocated_ts_ns) },
 	{ "freed_ns", NULL, COL_TIME, OF(report_block, freed_ts_ns), .only = PEAK },
 	{ NULL, "freed after", COL_NS, VIA(lived), TUI(9, 11, 130) },
@@ -218,7 +218,7 @@ static const struct column tensor_columns[] = {
 	{ "dev", "device", COL_DEV, OF(report_tensor, dev), TUI(7, 7, 130) },
 	{ "ptr", "address", COL_HEX, OF(report_tensor, ptr), TUI(9, 14, 140) },
 	{ "id", NULL, COL_NUMBER, OF(report_tensor, id) },
-	{ "pid", "pid", COL_NUMBER, OF(report_tensor, pid), .in_text = has_procs, TEXT(5, 9, .head = "process"),
+	{ "pid", "pid", COL_NUMBER, OF(report_tensor, pid), .shown_if = has_procs, TEXT(5, 9, .head = "process"),
 	  TUI(8, 8, 130) },
 };
 

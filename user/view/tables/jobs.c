@@ -151,7 +151,7 @@ static const struct column columns[] = {
 	{ "why", NULL, COL_OR_NULL, VIA(why) },
 	{ "traced", "traced", COL_TEXT, VIA(traced), .json = put_traced, TEXT(8, 6, .gap = 1) },
 	{ "is_fork", NULL, .json = put_fork },
-	{ "forks", "children", COL_NUMBER, OF(survey_job, forks), .in_text = has_forks, TEXT(9, 8, .gap = 1) },
+	{ "forks", "children", COL_NUMBER, OF(survey_job, forks), .shown_if = has_forks, TEXT(9, 8, .gap = 1) },
 	{ "command", "command", COL_TEXT, VIA(command), TEXT(10, 16, .wide = 1, .gap = 2) },
 };
 

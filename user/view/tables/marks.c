@@ -122,8 +122,8 @@ static void ended(struct cell *c, const void *row)
 #define AT(mark, bytes) OF(step_marks, at[mark].bytes), IF(step_marks, at[mark].ts_ns)
 
 static const struct column columns[] = {
-	{ NULL, "step", COL_TEXT, VIA(which), .cols = step_cols, .in_text = has_one, TEXT(1) },
-	{ NULL, "step, process", COL_TEXT, VIA(which), .cols = step_cols, .in_text = has_procs, TEXT(1) },
+	{ NULL, "step", COL_TEXT, VIA(which), .cols = step_cols, .shown_if = has_one, TEXT(1) },
+	{ NULL, "step, process", COL_TEXT, VIA(which), .cols = step_cols, .shown_if = has_procs, TEXT(1) },
 	{ NULL, "step", COL_NUMBER, OF(step_marks, number), TUI(1, 8) },
 	{ NULL, "length", COL_NS, VIA(length), IF(step_marks, begin_ts_ns), TEXT(2, 10, 92), TUI(2, 9) },
 	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), TEXT(3, 10), TUI(3, 9) },

@@ -7,6 +7,7 @@
 
 #include "view/report_words.h"
 #include "view/tables/marks.h"
+#include "view/tables/ranks.h"
 
 enum { WHOLE = 1, OF_PHASE = 2 };
 
@@ -89,36 +90,50 @@ static void put_all(struct json *j, const char *key, const struct drawn *d, cons
 	put_sum(j, key, &((const struct report_module *)row)->all);
 }
 
+static int has_several(const struct drawn *d)
+{
+	for (size_t i = 1; i < d->r->modules.cnt; i++)
+		if (d->r->modules.rows[i].pid != d->r->modules.rows[0].pid)
+			return 1;
+	return 0;
+}
+
+static void whose(struct cell *c, const void *row)
+{
+	c->text = proc_words(c->buf, sizeof(c->buf), c->d->r, ((const struct report_module *)row)->pid);
+}
+
 #define OF_KIND(kind) OF(report_module, kinds[EV_TENSOR_##kind]), .only = WHOLE
 
 static const struct column columns[] = {
 	{ "name", NULL, COL_TEXT, OF(report_module, name), OR_NULL_IF_NOT(report_module, name) },
 	{ NULL, "module", COL_TEXT, VIA(path), .is_path = 1, TUI(1, 20, .wide = 1) },
 	{ NULL, "module (class)", COL_TEXT, VIA(place), TEXT(1, 24, .wide = 1) },
+	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(2, 8, .gap = 2), TUI(12, 8, 140) },
 	{ "root", NULL, COL_OR_NULL, OF(report_module, root) },
 	{ "class", "class", COL_OR_NULL, OF(report_module, class), TUI(2, 16, 110) },
 	{ "pid", NULL, COL_NUMBER, OF(report_module, pid) },
 	{ "depth", NULL, COL_NUMBER, OF(report_module, depth) },
 	{ "parent", NULL, .json = put_parent },
 	{ "calls", NULL, COL_COUNT, OF(report_module, calls) },
-	{ "parameter", "parameter", COL_BYTES, OF_KIND(PARAMETER), TEXT(2, 10), TUI(6, 9) },
-	{ "buffer", "buffer", COL_BYTES, OF_KIND(BUFFER), TEXT(3, 10) },
-	{ "gradient", "gradient", COL_BYTES, OF_KIND(GRADIENT), TEXT(4, 10), TUI(7, 9, 90) },
-	{ "optimizer_state", "state", COL_BYTES, OF_KIND(STATE), TEXT(5, 10), TUI(8, 9, 90) },
-	{ "activation", "activation", COL_BYTES, OF(report_module, activation), .only = WHOLE, TEXT(6, 11), TUI(3, 11) },
+	{ "parameter", "parameter", COL_BYTES, OF_KIND(PARAMETER), TEXT(3, 10), TUI(6, 9) },
+	{ "buffer", "buffer", COL_BYTES, OF_KIND(BUFFER), TEXT(4, 10) },
+	{ "gradient", "gradient", COL_BYTES, OF_KIND(GRADIENT), TEXT(5, 10), TUI(7, 9, 90) },
+	{ "optimizer_state", "state", COL_BYTES, OF_KIND(STATE), TEXT(6, 10), TUI(8, 9, 90) },
+	{ "activation", "activation", COL_BYTES, OF(report_module, activation), .only = WHOLE, TEXT(7, 11), TUI(3, 11) },
 	{ "activation_live", NULL, COL_BYTES, OF(report_module, activation_live) },
 	{ NULL, "at peak", COL_BYTES, OF(report_module, all.at_peak), TUI(4, 9) },
 	{ NULL, "itself", COL_BYTES, OF(report_module, own.at_peak), TUI(5, 9) },
-	{ "input", "input", COL_BYTES, OF(report_module, input), .only = WHOLE, TEXT(7, 10) },
-	{ "output", "output", COL_BYTES, OF(report_module, output), .only = WHOLE, TEXT(8, 10) },
-	{ "peak_forward", "in forward", COL_BYTES, OF(report_module, peak_forward), .only = WHOLE, TEXT(9, 11),
+	{ "input", "input", COL_BYTES, OF(report_module, input), .only = WHOLE, TEXT(8, 10) },
+	{ "output", "output", COL_BYTES, OF(report_module, output), .only = WHOLE, TEXT(9, 10) },
+	{ "peak_forward", "in forward", COL_BYTES, OF(report_module, peak_forward), .only = WHOLE, TEXT(10, 11),
 	  TUI(9, 12, 120, .head = "peak forward") },
-	{ "peak_backward", "in backward", COL_BYTES, OF(report_module, peak_backward), .only = WHOLE, TEXT(10, 12),
+	{ "peak_backward", "in backward", COL_BYTES, OF(report_module, peak_backward), .only = WHOLE, TEXT(11, 12),
 	  TUI(10, 13, 120, .head = "peak backward") },
-	{ NULL, "own", COL_BYTES, ELEMENT(report_module, own.by_phase_bytes), .only = OF_PHASE, TEXT(2, 11) },
-	{ NULL, "in all", COL_BYTES, ELEMENT(report_module, all.by_phase_bytes), .only = OF_PHASE, TEXT(3, 11) },
-	{ NULL, "blocks", COL_COUNT, ELEMENT(report_module, all.by_phase_count), .only = OF_PHASE, TEXT(4, 9) },
-	{ NULL, "alive", COL_BYTES, ELEMENT(report_module, all.by_phase_live), .only = OF_PHASE, TEXT(5, 11) },
+	{ NULL, "own", COL_BYTES, ELEMENT(report_module, own.by_phase_bytes), .only = OF_PHASE, TEXT(3, 11) },
+	{ NULL, "in all", COL_BYTES, ELEMENT(report_module, all.by_phase_bytes), .only = OF_PHASE, TEXT(4, 11) },
+	{ NULL, "blocks", COL_COUNT, ELEMENT(report_module, all.by_phase_count), .only = OF_PHASE, TEXT(5, 9) },
+	{ NULL, "alive", COL_BYTES, ELEMENT(report_module, all.by_phase_live), .only = OF_PHASE, TEXT(6, 11) },
 	{ "own", NULL, .json = put_own },
 	{ "all", NULL, .json = put_all },
 };
@@ -397,10 +412,11 @@ static void put_none(struct page *p, const struct report_module_sum *s, unsigned
 
 static const struct column summary_columns[] = {
 	{ NULL, "module", COL_TEXT, VIA(path), .is_path = 1, TEXT(1, 24, .wide = 1) },
-	{ NULL, "at peak", COL_BYTES, OF(report_module, all.at_peak), .is_bold = 1, TEXT(2, 11) },
-	{ NULL, "of peak", COL_SHARE, OF(report_module, all.at_peak), TEXT(3, 9) },
-	{ NULL, "of that itself", COL_BYTES, OF(report_module, own.at_peak), TEXT(4, 16) },
-	{ NULL, "kept for backward", COL_BYTES, OF(report_module, all.saved), TEXT(5, 19) },
+	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(2, 8, .gap = 2) },
+	{ NULL, "at peak", COL_BYTES, OF(report_module, all.at_peak), .is_bold = 1, TEXT(3, 11) },
+	{ NULL, "of peak", COL_SHARE, OF(report_module, all.at_peak), TEXT(4, 9) },
+	{ NULL, "of that itself", COL_BYTES, OF(report_module, own.at_peak), TEXT(5, 16) },
+	{ NULL, "kept for backward", COL_BYTES, OF(report_module, all.saved), TEXT(6, 19) },
 };
 
 static int by_peak(const void *pa, const void *pb)

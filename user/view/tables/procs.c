@@ -116,7 +116,7 @@ static void put_step(struct json *j, const char *key, const struct drawn *d, con
 	step_json(j, key, d->r, &((const struct report_proc *)row)->highest_step);
 }
 
-#define OF_USE(kind) OF(report_proc, use[kind]), IF(report_proc, use_ts_ns), .in_text = has_use
+#define OF_USE(kind) OF(report_proc, use[kind]), IF(report_proc, use_ts_ns), .shown_if = has_use
 
 static const struct column columns[] = {
 	{ "pid", "pid", COL_NUMBER, OF(report_proc, pid), TEXT(1, 8), TUI(1, 8) },

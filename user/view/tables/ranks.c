@@ -44,6 +44,25 @@ static struct rank_label label_of(const struct report_proc *p)
 	return label;
 }
 
+const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t pid)
+{
+	uint32_t rank;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		struct rank_label label;
+
+		if (r->procs[i].pid != pid)
+			continue;
+		label = label_of(&r->procs[i]);
+		if (rank_label__rank(&label, &rank) == RANK_NONE)
+			break;
+		snprintf(buf, size, "rank %u", rank);
+		return buf;
+	}
+	snprintf(buf, size, "%u", pid);
+	return buf;
+}
+
 /* --- text: the table ---------------------------------------------------------------------------------- */
 
 static int has_machines(const struct report_ranks *k)

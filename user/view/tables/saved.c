@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "timeline/report.h"
+#include "view/tables/ranks.h"
 
 #define PROCESSES_SHOWN 8 /* in text */
 
@@ -28,6 +29,16 @@ static void maker(struct cell *c, const void *row)
 	c->text = k->op[0] ? k->op : k->region[0] ? k->region : "(no operator open)";
 }
 
+static int has_several(const struct drawn *d)
+{
+	return d->r->saved.procs_cnt > 1;
+}
+
+static void whose(struct cell *c, const void *row)
+{
+	c->text = proc_words(c->buf, sizeof(c->buf), c->d->r, ((const struct report_saved_row *)row)->pid);
+}
+
 static const struct column columns[] = {
 	{ "pid", NULL, COL_NUMBER, OF(report_saved_row, pid) },
 	{ "dev", NULL, COL_DEV, OF(report_saved_row, dev) },
@@ -39,6 +50,7 @@ static const struct column columns[] = {
 	{ "region", NULL, COL_OR_NULL, OF(report_saved_row, region) },
 	{ "node", NULL, COL_TEXT, OF(report_saved_row, node) },
 	{ NULL, "made in", COL_TEXT, VIA(module), .is_path = 1, TEXT(5, 0, .wide = 3, .gap = 2), TUI(1, 20, .wide = 2) },
+	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(8, 8, .gap = 2), TUI(8, 8) },
 	{ NULL, "by", COL_TEXT, VIA(maker), TEXT(6, 0, .wide = 2, .gap = 2), TUI(2, 16, 90, 1) },
 	{ NULL, "kept for", COL_TEXT, OF(report_saved_row, node), TEXT(7, 0, .wide = 2, .gap = 2), TUI(3, 16, .wide = 1) },
 	{ "bytes", "bytes", COL_BYTES, OF(report_saved_row, bytes), .is_bold = 1, TEXT(1, 10), TUI(4, 9) },
@@ -60,10 +72,13 @@ uint64_t saved_bytes(const struct report *r)
 
 static void put_process(struct page *p, const struct report *r, const struct report_saved_proc *s)
 {
-	char text[400], who[32] = "", a[24], b[24], c[24], d[24], e[24], f[24];
+	char text[400], name[24], who[40] = "", a[24], b[24], c[24], d[24], e[24], f[24];
 
-	if (r->saved.procs_cnt > 1)
-		snprintf(who, sizeof(who), "process %" PRIu32 ": ", s->pid);
+	if (r->saved.procs_cnt > 1) {
+		const char *words = proc_words(name, sizeof(name), r, s->pid);
+
+		snprintf(who, sizeof(who), "%s%s: ", words[0] == 'r' ? "" : "process ", words);
+	}
 	snprintf(text, sizeof(text), "%sautograd kept %s in %s blocks when the largest of %s backward passes began, %s after "
 		 "the start, of %s live; at the last one %s", who, fmt_bytes(a, s->bytes), fmt_count(b, (double)s->cnt),
 		 fmt_count(c, (double)s->passes), fmt_ns(d, s->ts_ns > r->run.start_ts_ns ? s->ts_ns - r->run.start_ts_ns : 0),
