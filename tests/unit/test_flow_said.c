@@ -116,6 +116,46 @@ static void gradients_of_wrapped(void **state)
 	}
 }
 
+/*
+ * Forward with parts of DTensors: the boxed addmm is not seen, but the copy of its bias is; what a normalization makes is
+ * given to such a call alone.
+ */
+static void forward_of_wrapped(void)
+{
+	allocated_of(OUT, 0, SIZE);
+	op(0, "aten::copy_", T(OUT, W | R), T(W2, R));
+	op(0, "aten::gelu", T(OUT, R));
+	allocated_of(Y, 1, SIZE);
+	op(0, "aten::layer_norm", T(Y, R), T(WT, R));
+	allocated_of(Z, 1, SIZE);
+	op(0, "aten::relu", T(X, R));
+}
+
+static void activations_of_wrapped(void **state)
+{
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	op(0, "aten::relu", T(EMA, R));
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+		make(X, "aten::randn");
+		forward_of_wrapped();
+		op(0, "aten::lerp_", T(EMA, W | R), T(W2, R)); /* what was there before is none */
+		backward_of(WT, GW);
+		step_begin();
+		step_end();
+		assert_string_equal(cat(OUT), i ? "ACTIVATION" : "INPUT");
+		assert_string_equal(cat(Y), i ? "ACTIVATION" : "INPUT");
+		assert_string_equal(cat(Z), i ? "ACTIVATION" : "unknown");
+		assert_string_not_equal(cat(EMA), "ACTIVATION");
+		if (i)
+			assert_string_equal(cat(W2), "PARAMETER");
+		for (size_t k = 0; k < 5; k++)
+			freed((const uint64_t[]){ X, OUT, Y, Z, GW }[k], 0);
+	}
+}
+
 /* What several nodes sent on is added up by the engine, outside of them: version by version no node made it. */
 static void added_up_by_the_engine(const char *wanted)
 {
@@ -234,6 +274,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(python_has_the_last_word, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(activations_of_wrapped, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(activations_of_wrapped, setup, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup, teardown),
 		cmocka_unit_test_setup_teardown(added_up_extended, setup_extended, teardown),

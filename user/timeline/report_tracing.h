@@ -156,6 +156,7 @@ struct report_flow {
 	uint64_t by_class[MT_CLASS_MAX]; /* tensors without a storage of their own, by enum mt_class */
 	uint64_t moved;			 /* storages whose tensor took them over from another block */
 	uint64_t unmapped;		 /* late blocks that ended with their mapping */
+	uint8_t has_parts;		 /* parameters that Python holds are parts of tensors without memory (DTensor) */
 	uint8_t has_compiled;		 /* forward passes that torch.compile's inductor generated ran */
 };
 

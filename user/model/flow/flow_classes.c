@@ -309,6 +309,10 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
 	f->said_inner = inner;
 	p->has_named |= kind == EV_TENSOR_PARAMETER;
 	fproc__wrapped_said(p, f);
+	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
+		graph__set_param(g, p, f);
+		g->counts.has_parts = 1;
+	}
 	if (f->marks && kind == EV_TENSOR_PARAMETER && !inner) {
 		fproc__see(p, f);
 		fproc__class_weight(p, f);

@@ -5,8 +5,8 @@
  *
  * Python's word (fblock.said) is about the whole block. That it is optimizer state or a .grad torch.profiler reads from
  * Python, too. That it is a parameter, it reads only of modules that are called and of optimizers that step: in its words
- * Python's counts where the data flow has none, or takes it for state because an optimizer wrote it. In the extended classes
- * it counts always.
+ * Python's counts where the data flow has none, or takes it for state because an optimizer wrote it, and of parts of other
+ * tensors (DTensor), of which torch.profiler reads nothing. In the extended classes it counts always.
  */
 #include "model/flow/flow_state.h"
 

@@ -192,23 +192,41 @@ static void node__weak_params(struct graph *g, const struct fproc *p, const stru
 	}
 }
 
+/* Allocated since the last step ended. */
+static bool is_fresh(const struct fproc *p, const struct fblock *f)
+{
+	return !(f->flags & (FB_STRONG | FB_LATE)) && f->spans[0].ts_ns >= p->step_end_ns;
+}
+
+/*
+ * Calls on parts of wrapped tensors (DTensor) are boxed: what an operator computed from data and a parameter is seen in
+ * the pieces that it calls, such as the copy of a bias, without the data. Where parameters are such parts, forward makes
+ * activations of them.
+ */
+static bool node__is_of_parts(const struct fproc *p, const struct fnode *n, struct sum s)
+{
+	return p->wrapped.cnt && s.flows_in && !s.grads && !n->in_region && n->kind == MT_EV_OP;
+}
+
 static void node__forward(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e, struct sum s)
 {
 	uint32_t set = node__ins(g, n, e, false);
-	bool active;
+	bool active, of_parts = node__is_of_parts(p, n, s);
 
-	if (!(set & ROOTS))
+	if (!(set & ROOTS) && !of_parts)
 		return;
-	if (!s.grads) {
+	if (!s.grads && !of_parts) {
 		node__weak_params(g, p, n, e);
 		set = node__ins(g, n, e, false);
 	}
-	active = (set & ROOTS) && !(set & ~FORWARD);
+	active = of_parts || ((set & ROOTS) && !(set & ~FORWARD));
 	for (uint32_t i = 0; active && i < n->edges_cnt; i++) {
 		struct fblock *f = is_out(&e[i]) ? graph__find(g, e[i].id) : NULL;
 		struct span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
 
-		if (sp && !sp->cat && !(f->flags & FB_STATE)) {
+		if (sp && !sp->cat && !(f->flags & FB_STATE) && (!of_parts || is_fresh(p, f))) {
+			if (p->wrapped.cnt) /* whatever uses it may be such a call, too */
+				f->flags |= FB_TOUCHED;
 			sp->cat = CAT_ACTIVATION;
 			fblock__refresh(g, f);
 		}

@@ -230,4 +230,7 @@ void cats_text(struct page *p, const struct report *r, int all)
 	if (r->flow.has_compiled && r->classes == CLASSES_COMPAT)
 		page__item(p, 2, "These are torch.profiler's words: of what compiled forwards keep for backward it calls a "
 				 "part PARAMETER or INPUT. --classes extended calls it ACTIVATION.");
+	if (r->flow.has_parts && r->classes == CLASSES_COMPAT)
+		page__item(p, 2, "Parameters here are parts of other tensors (DTensor, FSDP), for which torch.profiler has no "
+				 "words: --classes extended has some for what is gathered and sent.");
 }
