@@ -68,6 +68,7 @@ static void fthread__fsdp_region(struct graph *g, struct fthread *t, int idx, ui
 			fthread__reduced(g, t);
 	if (class < OPC_UNSHARD_REGION || class > OPC_REDUCE_REGION || t->fsdp_cnt == FSDP_DEPTH)
 		return;
+	t->proc->has_fsdp = true;
 	t->fsdp[t->fsdp_cnt++] = (struct fsdp_region){ (uint8_t)idx, class };
 }
 

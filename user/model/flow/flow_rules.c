@@ -203,9 +203,14 @@ static bool is_fresh(const struct fproc *p, const struct fblock *f)
  * the pieces that it calls, such as the copy of a bias, without the data. Where parameters are such parts, forward makes
  * activations of them.
  */
+static bool computes_on_parts(const struct fproc *p)
+{
+	return p->wrapped.cnt && !p->has_fsdp; /* which puts whole tensors together first */
+}
+
 static bool node__is_of_parts(const struct fproc *p, const struct fnode *n, struct sum s)
 {
-	return p->wrapped.cnt && s.flows_in && !s.grads && !n->in_region && n->kind == MT_EV_OP;
+	return computes_on_parts(p) && s.flows_in && !s.grads && !n->in_region && n->kind == MT_EV_OP;
 }
 
 static void node__forward(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e, struct sum s)
@@ -225,7 +230,7 @@ static void node__forward(struct graph *g, const struct fproc *p, const struct f
 		struct span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
 
 		if (sp && !sp->cat && !(f->flags & FB_STATE) && (!of_parts || is_fresh(p, f))) {
-			if (p->wrapped.cnt) /* whatever uses it may be such a call, too */
+			if (computes_on_parts(p)) /* whatever uses it may be such a call, too */
 				f->flags |= FB_TOUCHED;
 			sp->cat = CAT_ACTIVATION;
 			fblock__refresh(g, f);
