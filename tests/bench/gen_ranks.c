@@ -46,6 +46,32 @@ static name_id label(const struct rank *k, name_id old)
 	return names__add(k->names, buf);
 }
 
+/* A quarter larger, and twice as far apart, or blocks would lie in each other. */
+static void make_heavy(struct event *ev)
+{
+	if (ev->kind == EV_TENSOR_OF)
+		ev->addr *= 2;
+	if (ev->dev != MT_DEV_CPU)
+		return;
+	switch (ev->kind) {
+	case MT_EV_ALLOC:
+	case EV_ARG:
+	case EV_TENSOR:
+	case EV_STAYED:
+		ev->size += ev->size / 4;
+		ev->addr *= 2;
+		break;
+	case MT_EV_FREE:
+	case EV_HELD:
+	case EV_CAUGHT:
+	case EV_STACK_AT:
+		ev->addr *= 2;
+		break;
+	default:
+		break;
+	}
+}
+
 static int put(struct rank *k, struct event ev, struct err *err)
 {
 	uint32_t machine = k->number / k->a_machine;
@@ -74,14 +100,11 @@ static int put(struct rank *k, struct event ev, struct err *err)
 	case EV_LEVEL:
 		ev.aux += further;
 		break;
-	case MT_EV_ALLOC:
-	case EV_ARG:
-		if (k->heavy && ev.dev == MT_DEV_CPU)
-			ev.size += ev.size / 4;
-		break;
 	default:
 		break;
 	}
+	if (k->heavy)
+		make_heavy(&ev);
 	return rec_writer__add(k->out, &ev, err);
 }
 

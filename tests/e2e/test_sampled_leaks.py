@@ -6,8 +6,8 @@ import time
 import mt
 
 SLOW = {"a_leak_is_named_at_2_percent", "nothing_is_accused_at_2_percent"}
-# At 2 % a window is some 25 s after the last. The others take a minute, and more where others take their part of the CPU
-TIMEOUT_S = {"a_leak_is_named": 300, "what_graphs_keep_is_named": 300, "a_leak_is_named_at_2_percent": 420, "nothing_is_accused_at_2_percent": 500}
+# At 2 % a window is some 25 s after the last, on a busy machine 50. The others take a minute, and more where others take their part of the CPU
+TIMEOUT_S = {"a_leak_is_named": 300, "what_graphs_keep_is_named": 300, "a_leak_is_named_at_2_percent": 420, "nothing_is_accused_at_2_percent": 1000}
 OFTEN = ("--steps", "3", "--every", "2s")
 
 
@@ -90,4 +90,4 @@ def test_a_full_cache_is_not_accused():
 
 
 def test_nothing_is_accused_at_2_percent():
-    check_nothing("queue,evaluation,accumulate", ("--max-overhead", "2"), 8, 400)
+    check_nothing("queue,evaluation,accumulate", ("--max-overhead", "2"), 8, 900)

@@ -7,7 +7,7 @@
  * by `memtrace -vv`: 0.63 and 1.27 us in a tight loop, 0.72 and 1.37 with data, 0.88 to 0.97 and 1.51 to 1.79 with both.)
  *
  * Marks of steps are hit so seldom that a step has used more than all caches hold in between: there as many bytes are
- * walked over. (Two hits a step of a 64 wide MLP on Zen: 17 us each by a profile of the job, 33 by what it lost beside a
+ * walked over. (Two hits a step of a 64 wide MLP on Zen: 17 us each by a profile of the job, 22 by what it lost beside a
  * twin on the same CPU; by this walk over 0.5, 2, 8 and 32 MB 1.7, 2, 16 and 25 us.)
  *
  * Who calls malloc in a loop has the entry code at hand: there data alone is walked over. (`tests/bench/cost churn`: 0.60 us a

@@ -27,7 +27,7 @@
 #define PAID_LONG_TIMES 4	   /* longer than so many steps, and … */
 #define PAID_LONG_NS 250000000ull  /* … so much more: that is odd, … */
 #define PAID_CALIBRATED 2.0	   /* times what calibration says, against the job's own work; */
-#define PAID_MARKS 2.0		   /* so many times where marks are all that is hit (docs/cost.md) */
+#define PAID_MARKS 1.25		   /* so many times where marks are all that is hit (docs/cost.md) */
 #define PAID_ODD 8		   /* … but so many are not, one after the other */
 
 struct paid_bucket {
