@@ -7,6 +7,7 @@ import socket
 import subprocess
 
 import mt
+import test_categories
 
 RANDOM = 100
 SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true",
@@ -120,9 +121,12 @@ def record_kept(where, kind, *args):
 
 
 def record_ready(path, job, *args):
-    """A job that waits for a line when its model is made: its modules' names are there for the next search."""
-    with mt.start("record", "-o", path, "-p", job.pid, *args) as tracer:
+    """A job that waits for a line when its model is made, and for another when its modules' names are to be read."""
+    with mt.start("record", "-vv", "-o", path, "-p", str(job.pid), *args) as tracer:
         mt.wait_attached(tracer, job.pid)
+        job.tell("go")
+        job.line("reads")
+        test_categories.python_is_known(tracer, job.pid)
         job.tell("go")
         code = job.wait(150)
         mt.check(code == 0, "\n".join(job.err[-20:]))
@@ -238,7 +242,7 @@ def record_blocks(where, name, *args, ranks=0):
         for job in jobs:
             job.line("ready", 120)
         for job in jobs[:-1]:
-            job.tell("go")
+            job.tell("go\ngo")
         record_ready(path, jobs[-1])
         for job in jobs[:-1]:
             mt.check(job.wait(60) == 0, "\n".join(job.err[-20:]))
