@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import shutil
+import signal
 import subprocess
 import time
 
@@ -178,11 +179,14 @@ def test_foreign_file_is_not_overwritten():
         mt.check(path.read_text() == "years of work\n", "a foreign file was overwritten")
 
 
+CUT_BYTES = 512 << 10  # several frames, of which a damaged one is a part
+
+
 def test_truncated_and_damaged_recordings():
     """Cut anywhere: what stands before the cut is read and the report says that there was a cut."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        mt.record_until(job.pid, tmp / "a.mtr", lambda _: (tmp / "a.mtr").stat().st_size > CUT_BYTES, "a recording long enough to be cut")
         data = (tmp / "a.mtr").read_bytes()
         whole = mt.report(tmp / "a.mtr")["devices"]["cpu"]["allocs"]
         cut = tmp / "cut.mtr"
@@ -218,9 +222,11 @@ def test_full_disk_while_recording():
                           capture_output=True).returncode:
             raise mt.Skip("cannot mount a tmpfs here")
         try:
-            done = mt.memtrace("-p", job.pid, "-d", 6, "--max-overhead", "none", "-o", disk / "a.mtr")
-            mt.ok(done, (3,))
-            mt.check("no space" in done.stderr.lower(), f"no message about the disk: {done.stderr}")
+            with mt.start("-p", str(job.pid), "--max-overhead", "none", "-o", str(disk / "a.mtr")) as tracer:
+                mt.wait_until(lambda: any("no space" in line.lower() for line in list(tracer.err)) or not tracer.alive(), "a word about the disk", 90)
+                mt.check(tracer.alive(), f"it ended for it: {tracer.err[-5:]}")
+                tracer.signal(signal.SIGINT)
+                mt.check(tracer.wait() == 3, f"exit {tracer.popen.returncode}: {tracer.err[-5:]}")
             rep = mt.report(disk / "a.mtr", (0, 3))
             mt.check(rep["devices"]["cpu"]["allocs"] > 0, "nothing can be read")
         finally:
@@ -246,7 +252,7 @@ def test_report_csv():
     """The tables as CSV, by Python's own reader, say what JSON says."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        mt.record_until(job.pid, tmp / "a.mtr", mt.knows_python, "names of its modules")
         rep = mt.report(tmp / "a.mtr")
 
         def rows(*args):

@@ -103,13 +103,14 @@ def test_many_short_children_do_not_stay():
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--probes", "host", "--min-size", "64M",
                       "-q") as tracer:
             mt.wait_attached(tracer, job.pid, mt.MALLOC)
+            alone = fds_of(tracer.pid)
             job.tell("go")
             job.line("warm", 60)
-            time.sleep(2)
+            mt.wait_until(lambda: fds_of(tracer.pid) <= alone + 2, "what 61 children had open to be closed", 60, 0.1)
             before = use_of(tracer.pid)["anon"], fds_of(tracer.pid)
             job.tell("go")
             job.line("done", 90)
-            time.sleep(2)
+            mt.wait_until(lambda: fds_of(tracer.pid) <= alone + 2, "what 139 more had open to be closed", 60, 0.1)
             after = use_of(tracer.pid)["anon"], fds_of(tracer.pid)
             mt.finish(tracer)
         grown = after[0] - before[0]
