@@ -378,8 +378,8 @@ def steps_after_attach(cnt):
 
 
 def knows_python(rep):
-    """For record_until: what Python calls tensors and modules was read, and steps were seen since."""
-    modules = [m for m in rep["modules"]["list"] if m["name"] and m["all"]["at_peak"]]
+    """For record_until: what Python calls tensors and modules was read, and some of these allocated since."""
+    modules = [m for m in rep["modules"]["list"] if m["name"] and m["all"]["alloc_count"]]
     return rep["names"]["list"] and len(modules) > 1
 
 

@@ -197,7 +197,7 @@ def test_terminal_is_redrawn_in_place():
         rest = read_terminal(fd, lambda _: False)
     finally:
         status = None
-        end = time.monotonic() + 5
+        end = time.monotonic() + mt.guard()
         while status is None and time.monotonic() < end:
             ended, code = os.waitpid(pid, os.WNOHANG)
             status = code if ended else None

@@ -53,7 +53,7 @@ def on_terminal(*args):
         while part := os.read(main, 65536):
             text += part
     os.close(main)
-    return proc.wait(30), text.decode(errors="replace")
+    return proc.wait(mt.guard()), text.decode(errors="replace")
 
 
 def test_standard_streams():
@@ -65,10 +65,10 @@ def test_standard_streams():
         data = path.read_bytes()
 
         def piped(*args):
-            return subprocess.run([mt.MEMTRACE, *map(str, args)], input=data, capture_output=True, timeout=60, check=False)
+            return subprocess.run([mt.MEMTRACE, *map(str, args)], input=data, capture_output=True, timeout=mt.guard(), check=False)
 
         def file(*args):
-            return subprocess.run([mt.MEMTRACE, *map(str, args)], capture_output=True, timeout=60, check=False)
+            return subprocess.run([mt.MEMTRACE, *map(str, args)], capture_output=True, timeout=mt.guard(), check=False)
         for args in (["report", "--json"], ["report", "--leaks"], ["export", "--to", "csv"], ["estimate", "--json"]):
             a, b = piped(args[0], "-", *args[1:]), file(args[0], path, *args[1:])
             mt.check(a.returncode == b.returncode == 0 and a.stdout and a.stdout.replace(b'"-"', b'"F"') ==
@@ -78,7 +78,7 @@ def test_standard_streams():
             done = piped(*args)
             mt.check(done.returncode == 1 and words in done.stderr, f"{args}: {done}")
         with open(path, "rb") as f:
-            done = subprocess.run([mt.MEMTRACE, "report", "-", "--json"], stdin=f, capture_output=True, timeout=60, check=False)
+            done = subprocess.run([mt.MEMTRACE, "report", "-", "--json"], stdin=f, capture_output=True, timeout=mt.guard(), check=False)
         mt.check(json.loads(done.stdout)["devices"] == mt.report(path)["devices"], "a file as standard input")
 
         mt.check(file("export", path, "--to", "csv").stdout == file("export", path, "--to", "csv", "-o", "-").stdout, "to stdout")
@@ -105,7 +105,7 @@ def test_not_root():
     with mt.scratch() as tmp:
         copy = shutil.copy(mt.MEMTRACE, tmp / "memtrace")
         done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "-p", str(job.pid)],
-                              capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False)
+                              capture_output=True, text=True, timeout=mt.guard(), stdin=subprocess.DEVNULL, check=False)
     mt.expect_failure(done, 1, "root", "hint: ")
     mt.check(not mt.probed(job.pid, mt.NEW), "a probe without root")
 
@@ -120,7 +120,7 @@ def test_no_btf():
         raise mt.Skip("libbpf finds the description elsewhere")
 
     def run(*args):
-        return subprocess.run([*covered, mt.MEMTRACE, *map(str, args)], capture_output=True, text=True, timeout=30,
+        return subprocess.run([*covered, mt.MEMTRACE, *map(str, args)], capture_output=True, text=True, timeout=mt.guard(),
                               stdin=subprocess.DEVNULL, check=False)
     with mt.scratch() as tmp:
         for args in (("record", "-p", job.pid, "-o", tmp / "a.mtr"), ("-p", job.pid, "-d", 1),
@@ -143,7 +143,7 @@ def test_recording_needs_no_root():
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / "a.mtr"))
         (tmp / "a.mtr").chmod(0o644)
         done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "report", tmp / "a.mtr"],
-                              capture_output=True, text=True, timeout=20, check=False)
+                              capture_output=True, text=True, timeout=mt.guard(), check=False)
     mt.ok(done)
     mt.check("aten::" in done.stdout, f"no report: {done.stdout[:500]}")
 

@@ -225,7 +225,7 @@ def test_labels_of_a_pod():
         with mt.Proc([*INTO, own, "unshare", "-C", mt.MEMTRACE, "serve", "-p", str(pid), "--listen", "127.0.0.1:0"]) as proc:
             s = test_serve.Served(proc)
             mt.wait_attached(proc, pid)
-            s.ask("/healthz", timeout=30)
+            s.ask("/healthz", timeout=mt.guard())
             with open(f"/proc/{pid}/cgroup") as f:
                 mt.check(path in f.read(), "not in its cgroup")
             mt.check(info_of(s, pid) == wanted, f"from a pod: {info_of(s, pid)}")

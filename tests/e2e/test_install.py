@@ -8,7 +8,7 @@ import mt
 
 
 def run(*argv, **kw):
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=300, check=False, **kw)
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=mt.guard(300), check=False, **kw)
     mt.check(done.returncode == 0, f"{argv}: {done.returncode} {done.stderr[-1000:]}")
     return done.stdout
 

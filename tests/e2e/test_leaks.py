@@ -70,7 +70,7 @@ def held(kind, path, *names):
             def look():
                 mt.check(tracer.alive() and job.alive(), f"it goes on: {tracer.err[-5:]}")
                 return any("holding:" in line and said in line for line in list(tracer.err))
-            mt.wait_until(look, f"who holds what {names} makes", 60, 0.1)
+            mt.wait_until(look, f"who holds what {names} makes", 120, 0.1)
             mt.finish(tracer, d / "a.mtr")
             mt.note("; ".join(line.split(": ", 3)[-1] for line in tracer.err if "blocks looked for" in line))
         mt.check(job.alive(), "the job goes on")
