@@ -327,7 +327,8 @@ def wait_attached(proc, pid, where=NEW, timeout=60):
         if not proc.alive():
             proc.wait()
             raise AssertionError(f"{proc.argv} ended with {proc.popen.returncode}: " + "\n".join(proc.err))
-        return probed(pid, where) and (is_quiet or any(said.search(line) for line in list(proc.err)))
+        # its word first: to look into the job's text a hundred times a second takes as much of a CPU as the attach
+        return (is_quiet or any(said.search(line) for line in list(proc.err))) and probed(pid, where)
     wait_until(look, f"a probe at {where[1]}", timeout, 0.002)
 
 

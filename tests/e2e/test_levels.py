@@ -211,8 +211,8 @@ def has_probe(job, where):
 def wait_for_gap(job, cnt):
     """So many windows come and go, of those that are seen: a short one may come between two looks."""
     for _ in range(cnt):
-        mt.wait_until(lambda: has_probe(job, mt.OP), "a window", 90, 0.002)
-        mt.wait_until(lambda: not has_probe(job, mt.OP), "a gap", 90, 0.002)
+        mt.wait_until(lambda: has_probe(job, mt.OP), "a window", 90)
+        mt.wait_until(lambda: not has_probe(job, mt.OP), "a gap", 90)
 
 
 def test_probes_come_and_go():
