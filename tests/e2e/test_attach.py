@@ -274,8 +274,8 @@ def test_two_memtraces_on_one_process():
             mt.expect_failure(second, 1, str(job.pid), "hint: ")
             mt.check(first.alive(), f"the first one ended early: {first.err}")
             mt.check(mt.probed(job.pid, mt.NEW), "the second one took the first one's probes away")
-            before = mt.so_far(tmp / "a.mtr")["steps"]
-            mt.wait_until(lambda: mt.so_far(tmp / "a.mtr")["steps"] > before + 5, "steps in the first one's recording", 60, 0.3)
+            before = mt.so_far(tmp / "a.mtr").get("steps", 0)
+            mt.wait_until(lambda: mt.so_far(tmp / "a.mtr").get("steps", 0) > before + 5, "steps in the first one's recording", 60, 0.3)
             mt.finish(first, tmp / "a.mtr")
         mt.record_until(job.pid, tmp / "b.mtr", lambda rep: rep["steps"] > 5, "steps in the next one's")
         for name in ("a.mtr", "b.mtr"):
