@@ -185,7 +185,7 @@ def check_gaps_of(job, args, steps, every):
     mt.ok(mt.make("build/tests/gaps_of", "build/tests/window_of"))
     with mt.scratch() as d, mt.job(job, *args) as running:
         full, path = d / "full.mtr", d / "gaps.mtr"
-        mt.record_until(running.pid, full, mt.steps_after_attach(60), "60 steps")
+        mt.record_until(running.pid, full, mt.steps_after_attach(120), "120 steps")
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, str(steps), str(every), path], check=True)
         check_traced_steps(full, path, steps)
         check_mean_step(full, path)
