@@ -373,15 +373,15 @@ def steps_after_attach(cnt):
 
     def enough(rep):
         if rep.get("attach"):
-            first.append(rep["steps"])
-        return first and rep["steps"] >= first[0] + cnt
+            first.append(rep.get("steps", 0))
+        return first and rep.get("steps", 0) >= first[0] + cnt
     return enough
 
 
 def knows_python(rep):
     """For record_until: what Python calls tensors and modules was read, and some of these allocated since."""
-    modules = [m for m in rep["modules"]["list"] if m["name"] and m["all"]["alloc_count"]]
-    return rep["names"]["list"] and len(modules) > 1
+    modules = [m for m in rep.get("modules", {}).get("list", []) if m["name"] and m["all"]["alloc_count"]]
+    return rep.get("names", {}).get("list") and len(modules) > 1
 
 
 def expect_failure(done, code, *words):
