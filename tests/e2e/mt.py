@@ -5,6 +5,7 @@ Whether probes are set is never taken from memtrace's own word: a uprobe replace
 the target's text, so the text in /proc/PID/mem is compared with the file it was mapped from.
 """
 import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -24,6 +25,8 @@ TARGETS = ROOT / "tests" / "e2e" / "targets"
 MEMTRACE = os.environ.get("MEMTRACE", str(BUILD / "memtrace"))
 # How many times as long as usual everything may take before it counts as hanging: for machines with other work. Nothing that is promised.
 PATIENCE = float(os.environ.get("MT_PATIENCE", 1))
+# The least that anything has before it counts as hanging: a guard, which a slow machine does not meet. Who waits for less waits no shorter.
+GUARD_S = 60
 PYTHON = os.environ.get("MT_PYTHON", str(BUILD / "venv" / "bin" / "python"))
 
 # The tests are root for nobody: what sudo's asker gets is what the tests of that say (test_launch.py).
@@ -64,11 +67,16 @@ def pace():
     return max(1.0, min(took) / PACE_S)
 
 
-def wait_until(condition, what, timeout=10.0, pause=0.01):
-    end = time.monotonic() + timeout * PATIENCE
+def guard(seconds=0):
+    """How long is too long for what usually takes far less than this."""
+    return max(seconds, GUARD_S) * PATIENCE
+
+
+def wait_until(condition, what, timeout=GUARD_S, pause=0.01):
+    end = time.monotonic() + guard(timeout)
     while not (value := condition()):
         if time.monotonic() > end:
-            raise AssertionError(f"waited {timeout * PATIENCE:g} s for {what}")
+            raise AssertionError(f"waited {guard(timeout):g} s for {what}")
         time.sleep(pause)
     return value
 
@@ -172,13 +180,13 @@ class Proc:
     def signal(self, number):
         self.popen.send_signal(number)
 
-    def wait(self, timeout=30.0):
+    def wait(self, timeout=GUARD_S):
         """The exit status; all output is in .out and .err then."""
         try:
-            code = self.popen.wait(timeout * PATIENCE)
+            code = self.popen.wait(guard(timeout))
         except subprocess.TimeoutExpired:
             self.close()
-            raise AssertionError(f"{self.argv} still runs after {timeout:g} s; stderr: "
+            raise AssertionError(f"{self.argv} still runs after {guard(timeout):g} s; stderr: "
                                  + "\n".join(self.err[-20:])) from None
         for t in self._threads:
             t.join(5)
@@ -249,7 +257,7 @@ def close_shared():
 
 
 def steps_of(proc):
-    """Steps that a job has told of so far."""
+    """Steps that a job has told of so far: once a second, so hundreds at a time, and not those of a recording (record_until)."""
     for text in reversed(list(proc.out)):
         if text.startswith("step "):
             return int(text.split()[1])
@@ -259,9 +267,9 @@ def steps_of(proc):
 def check_goes_on(proc):
     """The job lives, has no probe left and makes steps."""
     for where in (NEW, OP):
-        wait_until(lambda: not probed(proc.pid, where), f"the probe at {where[1]} to go", 5)
+        wait_until(lambda: not probed(proc.pid, where), f"the probe at {where[1]} to go")
     before = steps_of(proc)
-    wait_until(lambda: steps_of(proc) > before, "the job's next steps", 5)
+    wait_until(lambda: steps_of(proc) > before, "the job's next steps")
     check(proc.alive(), "the job has died")
 
 
@@ -281,10 +289,10 @@ def child_of(pid, name):
     return None
 
 
-def memtrace(*args, timeout=60, **kw):
+def memtrace(*args, timeout=120, **kw):
     """Runs to the end: CompletedProcess with returncode, stdout, stderr."""
     return subprocess.run([MEMTRACE, *map(str, args)], capture_output=True, text=True, errors="replace",
-                          stdin=subprocess.DEVNULL, timeout=timeout * PATIENCE, check=False, **kw)
+                          stdin=subprocess.DEVNULL, timeout=guard(timeout), check=False, **kw)
 
 
 def ok(done, codes=(0,)):
@@ -319,11 +327,12 @@ def wait_attached(proc, pid, where=NEW, timeout=60):
         if not proc.alive():
             proc.wait()
             raise AssertionError(f"{proc.argv} ended with {proc.popen.returncode}: " + "\n".join(proc.err))
-        return probed(pid, where) and (is_quiet or any(said.search(line) for line in list(proc.err)))
+        # its word first: to look into the job's text a hundred times a second takes as much of a CPU as the attach
+        return (is_quiet or any(said.search(line) for line in list(proc.err))) and probed(pid, where)
     wait_until(look, f"a probe at {where[1]}", timeout, 0.002)
 
 
-def finish(tracer, path=None, signal_number=2, timeout=30):
+def finish(tracer, path=None, signal_number=2, timeout=GUARD_S):
     """Ends a recording in order; any other end than exit 0 fails, and a loss is named."""
     if signal_number:
         tracer.signal(signal_number)
@@ -332,6 +341,47 @@ def finish(tracer, path=None, signal_number=2, timeout=30):
         lost_by = {k: v for k, v in report(path, (3,))["lost"].items() if v}
         raise AssertionError(f"lost data: {lost_by}; stderr: {tracer.err}")
     check(code == 0, f"{tracer.argv}: exit {code}, stderr: {tracer.err}")
+
+
+def so_far(path):
+    """The report of a recording that grows; {} of one that has only begun."""
+    done = memtrace("report", path, "--json", "-q")
+    return json.loads(done.stdout) if done.returncode in (0, 3) and done.stdout else {}
+
+
+def record_until(pid, path, enough, what, *args, codes=(0,)):
+    """Records an attached process until the recording itself says that it has enough: enough(report of so far)."""
+    with start("record", "-p", str(pid), "-o", str(path), *map(str, args)) as tracer:
+        wait_attached(tracer, pid)
+
+        def look():
+            check(tracer.alive(), f"{tracer.argv} ended: {tracer.err[-5:]}")
+            rep = so_far(path)
+            return rep and enough(rep)
+        wait_until(look, what, 120, 0.5)
+        if 3 in codes:
+            tracer.signal(2)
+            check(tracer.wait() in codes, f"{tracer.argv}: {tracer.err[-5:]}")
+        else:
+            finish(tracer, path)
+    return path
+
+
+def steps_after_attach(cnt):
+    """For record_until: so many whole steps since the operators' probes were set."""
+    first = []
+
+    def enough(rep):
+        if rep.get("attach"):
+            first.append(rep.get("steps", 0))
+        return first and rep.get("steps", 0) >= first[0] + cnt
+    return enough
+
+
+def knows_python(rep):
+    """For record_until: what Python calls tensors and modules was read, and some of these allocated since."""
+    modules = [m for m in rep.get("modules", {}).get("list", []) if m["name"] and m["all"]["alloc_count"]]
+    return rep.get("names", {}).get("list") and len(modules) > 1
 
 
 def expect_failure(done, code, *words):
@@ -353,18 +403,34 @@ def scratch():
         shutil.rmtree(path, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def one_at_a_time():
+    """Two lanes do not build in one folder at once."""
+    BUILD.mkdir(exist_ok=True)
+    with open(BUILD / ".tests.lock", "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def make(*targets):
+    """CompletedProcess of make for these, which may be there already."""
+    with one_at_a_time():
+        return subprocess.run(["make", "-s", "-C", str(ROOT), *map(str, targets)], capture_output=True, text=True, check=False)
+
+
 def compile_c(name, *flags):
     """build/e2e/NAME from targets/NAME.c, or from NAME.cpp."""
     out = BUILD / "e2e" / name
     out.parent.mkdir(parents=True, exist_ok=True)
     cxx = TARGETS / f"{name}.cpp"
     compiler = os.environ.get("CXX", "g++") if cxx.exists() else os.environ.get("CC", "gcc")
-    subprocess.run([compiler, "-O1", "-o", out, cxx if cxx.exists() else TARGETS / f"{name}.c",
+    made = out.with_name(f"{name}.{os.getpid()}")  # the other lane may be running it
+    subprocess.run([compiler, "-O1", "-o", made, cxx if cxx.exists() else TARGETS / f"{name}.c",
                     "-I", ROOT / "include", *flags], check=True)
+    made.rename(out)
     return out
 
 
 def need_root():
     if os.geteuid() != 0:
         raise Skip("needs root")
-

@@ -6,7 +6,6 @@ provides malloc is memtrace's to find out: nothing is told to it. The allocators
 """
 import functools
 import pathlib
-import subprocess
 
 import mt
 from test_truth import BIN, Run, build, check_devices, check_malloc, equal
@@ -29,8 +28,7 @@ def library(allocator):
 def linked(program, allocator, static=False):
     """The program with the allocator linked to it (or into it), built when first asked for."""
     target = BIN / "alloc" / f"{program}-{'static-' if static else ''}{LINKED[allocator]}"
-    done = subprocess.run(["make", "-s", "-C", str(mt.ROOT), f"build/tests/targets/alloc/{target.name}"],
-                          capture_output=True, text=True, check=False)
+    done = mt.make(f"build/tests/targets/alloc/{target.name}")
     if done.returncode and f"cannot find -l{LINKED[allocator]}" in done.stderr:
         raise mt.Skip(f"no {'static ' if static else ''}{allocator} to link here")
     mt.check(done.returncode == 0, done.stderr[-2000:])

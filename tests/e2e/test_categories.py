@@ -402,17 +402,29 @@ def test_compare_takes_out_the_clock():
 MEASURED = {"accumulate": ("--measured", "12")}
 
 
+def python_is_known(tracer, pid):
+    """Three looks more: one may be under way, and what it finds is told when the next one finds it, too."""
+    def looks():
+        return sum(f"process {pid}: " in text and " names of " in text for text in list(tracer.err))
+    before = looks()
+    mt.wait_until(lambda: looks() >= before + 3 or not tracer.alive(), "three looks at Python", 120)
+    mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
+
+
 def trace(script, model, tmp, probes, *args):
-    """(what the job says of itself, the recording) of one that waits to be traced."""
+    """(what the job says of itself, the recording) of one that waits to be traced. --waits: it is measured once Python is known."""
     out, mtr = tmp / f"{model}.json", tmp / f"{model}.mtr"
     with mt.job(script, "--model", model, "--out", out, *args) as job:
-        with mt.start("record", "-p", str(job.pid), "--probes", probes, "-o", str(mtr)) as tracer:
+        with mt.start("record", "-vv", "-p", str(job.pid), "--probes", probes, "-o", str(mtr)) as tracer:
             # a line a second, the first when everything is attached
             mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(),
                           "memtrace to record", 30)
             mt.check(tracer.alive(), "; ".join(tracer.err))
             job.tell("go")
-            job.line("done", 90)
+            if "--waits" in args:
+                python_is_known(tracer, job.pid)
+                job.tell("measure")
+            job.line("done", 180)
             mt.finish(tracer, mtr)
     return json.loads(out.read_text()), mtr
 

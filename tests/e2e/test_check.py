@@ -5,14 +5,14 @@ import json
 import mt
 
 
-def record(job, path, seconds):
-    mt.ok(mt.memtrace("record", "-p", job.pid, "-d", seconds, "-o", path))
+def record(job, path):
+    mt.record_until(job.pid, path, mt.knows_python, "names of its modules")
 
 
 def test_gates():
     with mt.scratch() as tmp:
         a, b = tmp / "a.mtr", tmp / "b.mtr"
-        record(mt.shared_job("mlp"), a, 3)
+        record(mt.shared_job("mlp"), a)
         rep = mt.report(a)
         cpu = rep["devices"]["cpu"]
         peak = cpu["peak"]
@@ -33,7 +33,7 @@ def test_gates():
         mt.check(md.returncode == 0 and "| cpu |" in md.stdout and "within the limit" in md.stdout, md.stdout)
         mt.expect_failure(check("--max-peak", "1T", "--device", "cuda:0"), 1, "no memory of cuda:0")
 
-        record(mt.shared_job("transformer"), b, 3)
+        record(mt.shared_job("transformer"), b)
         other = mt.report(b)["devices"]["cpu"]["peak"]
         small, large = (a, b) if peak < other else (b, a)
         grown = abs(other - peak)

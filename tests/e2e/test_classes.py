@@ -12,11 +12,12 @@ SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states"
         "optimizer_by_hand_in_backward", "optimizer_by_hand_after_nodes", "image"}
 
 PROBES = "framework,flow,regions,kernel"
+PYTHONS_WORD = {"inference", "held", "compiled_optimizer", "tensor_parallel", "sharded"}  # these are about what only that tells
 
 
 def record(model, tmp, probes=PROBES):
     """(the job's document, its blocks as the extended export tells them)."""
-    doc, mtr = test_categories.trace("categories_classes", model, tmp, probes)
+    doc, mtr = test_categories.trace("categories_classes", model, tmp, probes, *(["--waits"] if model in PYTHONS_WORD else []))
     mt.check(mt.lost(mt.report(mtr)) == 0, "events were lost")
     return doc, test_categories.seen_blocks(mt.export(mtr, ("--classes", "extended")), doc["pid"], "cpu")
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import shutil
+import signal
 import subprocess
 import time
 
@@ -52,7 +53,7 @@ def on_terminal(*args):
         while part := os.read(main, 65536):
             text += part
     os.close(main)
-    return proc.wait(30), text.decode(errors="replace")
+    return proc.wait(mt.guard()), text.decode(errors="replace")
 
 
 def test_standard_streams():
@@ -64,10 +65,10 @@ def test_standard_streams():
         data = path.read_bytes()
 
         def piped(*args):
-            return subprocess.run([mt.MEMTRACE, *map(str, args)], input=data, capture_output=True, timeout=60, check=False)
+            return subprocess.run([mt.MEMTRACE, *map(str, args)], input=data, capture_output=True, timeout=mt.guard(), check=False)
 
         def file(*args):
-            return subprocess.run([mt.MEMTRACE, *map(str, args)], capture_output=True, timeout=60, check=False)
+            return subprocess.run([mt.MEMTRACE, *map(str, args)], capture_output=True, timeout=mt.guard(), check=False)
         for args in (["report", "--json"], ["report", "--leaks"], ["export", "--to", "csv"], ["estimate", "--json"]):
             a, b = piped(args[0], "-", *args[1:]), file(args[0], path, *args[1:])
             mt.check(a.returncode == b.returncode == 0 and a.stdout and a.stdout.replace(b'"-"', b'"F"') ==
@@ -77,7 +78,7 @@ def test_standard_streams():
             done = piped(*args)
             mt.check(done.returncode == 1 and words in done.stderr, f"{args}: {done}")
         with open(path, "rb") as f:
-            done = subprocess.run([mt.MEMTRACE, "report", "-", "--json"], stdin=f, capture_output=True, timeout=60, check=False)
+            done = subprocess.run([mt.MEMTRACE, "report", "-", "--json"], stdin=f, capture_output=True, timeout=mt.guard(), check=False)
         mt.check(json.loads(done.stdout)["devices"] == mt.report(path)["devices"], "a file as standard input")
 
         mt.check(file("export", path, "--to", "csv").stdout == file("export", path, "--to", "csv", "-o", "-").stdout, "to stdout")
@@ -104,7 +105,7 @@ def test_not_root():
     with mt.scratch() as tmp:
         copy = shutil.copy(mt.MEMTRACE, tmp / "memtrace")
         done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "-p", str(job.pid)],
-                              capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False)
+                              capture_output=True, text=True, timeout=mt.guard(), stdin=subprocess.DEVNULL, check=False)
     mt.expect_failure(done, 1, "root", "hint: ")
     mt.check(not mt.probed(job.pid, mt.NEW), "a probe without root")
 
@@ -119,7 +120,7 @@ def test_no_btf():
         raise mt.Skip("libbpf finds the description elsewhere")
 
     def run(*args):
-        return subprocess.run([*covered, mt.MEMTRACE, *map(str, args)], capture_output=True, text=True, timeout=30,
+        return subprocess.run([*covered, mt.MEMTRACE, *map(str, args)], capture_output=True, text=True, timeout=mt.guard(),
                               stdin=subprocess.DEVNULL, check=False)
     with mt.scratch() as tmp:
         for args in (("record", "-p", job.pid, "-o", tmp / "a.mtr"), ("-p", job.pid, "-d", 1),
@@ -142,7 +143,7 @@ def test_recording_needs_no_root():
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / "a.mtr"))
         (tmp / "a.mtr").chmod(0o644)
         done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "report", tmp / "a.mtr"],
-                              capture_output=True, text=True, timeout=20, check=False)
+                              capture_output=True, text=True, timeout=mt.guard(), check=False)
     mt.ok(done)
     mt.check("aten::" in done.stdout, f"no report: {done.stdout[:500]}")
 
@@ -178,11 +179,14 @@ def test_foreign_file_is_not_overwritten():
         mt.check(path.read_text() == "years of work\n", "a foreign file was overwritten")
 
 
+CUT_BYTES = 512 << 10  # several frames, of which a damaged one is a part
+
+
 def test_truncated_and_damaged_recordings():
     """Cut anywhere: what stands before the cut is read and the report says that there was a cut."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        mt.record_until(job.pid, tmp / "a.mtr", lambda _: (tmp / "a.mtr").stat().st_size > CUT_BYTES, "a recording long enough to be cut")
         data = (tmp / "a.mtr").read_bytes()
         whole = mt.report(tmp / "a.mtr")["devices"]["cpu"]["allocs"]
         cut = tmp / "cut.mtr"
@@ -218,9 +222,11 @@ def test_full_disk_while_recording():
                           capture_output=True).returncode:
             raise mt.Skip("cannot mount a tmpfs here")
         try:
-            done = mt.memtrace("-p", job.pid, "-d", 6, "--max-overhead", "none", "-o", disk / "a.mtr")
-            mt.ok(done, (3,))
-            mt.check("no space" in done.stderr.lower(), f"no message about the disk: {done.stderr}")
+            with mt.start("-p", str(job.pid), "--max-overhead", "none", "-o", str(disk / "a.mtr")) as tracer:
+                mt.wait_until(lambda: any("no space" in line.lower() for line in list(tracer.err)) or not tracer.alive(), "a word about the disk", 90)
+                mt.check(tracer.alive(), f"it ended for it: {tracer.err[-5:]}")
+                tracer.signal(signal.SIGINT)
+                mt.check(tracer.wait() == 3, f"exit {tracer.popen.returncode}: {tracer.err[-5:]}")
             rep = mt.report(disk / "a.mtr", (0, 3))
             mt.check(rep["devices"]["cpu"]["allocs"] > 0, "nothing can be read")
         finally:
@@ -246,7 +252,7 @@ def test_report_csv():
     """The tables as CSV, by Python's own reader, say what JSON says."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        mt.record_until(job.pid, tmp / "a.mtr", mt.knows_python, "names of its modules")
         rep = mt.report(tmp / "a.mtr")
 
         def rows(*args):

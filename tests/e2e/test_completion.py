@@ -44,7 +44,7 @@ def bash(folder, *words):
     code = f"source {folder}/memtrace.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _memtrace memtrace; " \
            "printf '%s\\n' \"${COMPREPLY[@]}\""
     done = subprocess.run(["bash", "--norc", "-c", code, "bash", "memtrace", *words], capture_output=True, text=True, cwd=folder,
-                          env=environment(folder), timeout=30, check=False)
+                          env=environment(folder), timeout=mt.guard(), check=False)
     mt.check(done.returncode == 0 and not done.stderr, f"{words}: {done.returncode} {done.stderr}")
     return set(done.stdout.split())
 
@@ -78,7 +78,7 @@ def test_fish():
 
         def ask(line):
             done = subprocess.run([fish, "--no-config", "-c", f"source {path}; complete -C '{line}'"], capture_output=True, text=True,
-                                  cwd=tmp, env=environment(tmp), timeout=30, check=False)
+                                  cwd=tmp, env=environment(tmp), timeout=mt.guard(), check=False)
             mt.check(done.returncode == 0 and not done.stderr, f"{line}: {done.returncode} {done.stderr}")
             return {x.split("\t")[0] for x in done.stdout.splitlines()}
         mt.check(COMMANDS <= ask("memtrace "), f"{ask('memtrace ')}")
@@ -101,8 +101,8 @@ class Shell:
         os.close(side)
         self.text = ""
 
-    def wait_for(self, word, timeout=30):
-        end = time.monotonic() + timeout
+    def wait_for(self, word):
+        end = time.monotonic() + mt.guard()
         while word not in self.text:
             mt.check(time.monotonic() < end, f"no '{word}' in {self.text[-1000:]!r}")
             if select.select([self.fd], [], [], 0.1)[0]:

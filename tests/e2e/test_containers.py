@@ -12,6 +12,7 @@ import signal
 import subprocess
 
 import mt
+import test_categories
 import test_serve
 import test_truth
 
@@ -108,9 +109,8 @@ def test_torch_in_a_container():
     with mt.scratch() as tmp, contextlib.ExitStack() as stack:
         job, pid = torch_job(stack, tmp, "mlp")
         with mt.start("record", "-p", str(pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
-            mt.wait_until(lambda: any("names of" in t for t in tracer.err) or not tracer.alive(), "names", 60)
-            mt.wait_until(lambda: mt.probed(pid, mt.OP), "a probe where the library is", 30)
-            mt.wait_until(lambda: any("attached to" in t for t in tracer.err) or not tracer.alive(), "all probes", 30)
+            mt.wait_attached(tracer, pid, mt.OP)
+            test_categories.python_is_known(tracer, pid)
             before = mt.steps_of(job)
             mt.wait_until(lambda: mt.steps_of(job) > before + 2, "steps")
             os.kill(pid, signal.SIGUSR1)
@@ -119,9 +119,9 @@ def test_torch_in_a_container():
         os.kill(pid, signal.SIGUSR1)  # it goes on
         rep = mt.report(tmp / "a.mtr")
         names = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "name", "--top", 100)).stdout
-        mt.wait_until(lambda: not probed(pid), "the probes to go", 5)
+        mt.wait_until(lambda: not probed(pid), "the probes to go")
         before = mt.steps_of(job)
-        mt.wait_until(lambda: mt.steps_of(job) > before, "the job's next steps", 5)
+        mt.wait_until(lambda: mt.steps_of(job) > before, "the job's next steps")
     mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
     live = {name: c["live"] for name, c in rep["devices"]["cpu"]["categories"].items()}
     parameters = 4 * 6 * (64 * 64 + 64)
@@ -225,7 +225,7 @@ def test_labels_of_a_pod():
         with mt.Proc([*INTO, own, "unshare", "-C", mt.MEMTRACE, "serve", "-p", str(pid), "--listen", "127.0.0.1:0"]) as proc:
             s = test_serve.Served(proc)
             mt.wait_attached(proc, pid)
-            s.ask("/healthz", timeout=30)
+            s.ask("/healthz", timeout=mt.guard())
             with open(f"/proc/{pid}/cgroup") as f:
                 mt.check(path in f.read(), "not in its cgroup")
             mt.check(info_of(s, pid) == wanted, f"from a pod: {info_of(s, pid)}")

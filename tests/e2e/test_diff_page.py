@@ -32,7 +32,7 @@ CONTRAST = """(() => {
 def record(tmp, name, width):
     path = tmp / f"{name}.mtr"
     with mt.job("mlp", "--width", str(width)) as proc:
-        mt.ok(mt.memtrace("record", "-p", proc.pid, "-d", 3, "-o", path))
+        mt.record_until(proc.pid, path, mt.knows_python, "names of its modules")
     return path
 
 

@@ -112,7 +112,7 @@ def parquet_python():
 def fleet(tmp, count, heavy):
     """count recordings made of one, in tmp/fleet."""
     mt.need_root()
-    make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/gen_ranks"], capture_output=True, text=True, check=False)
+    make = mt.make("build/tests/gen_ranks")
     mt.check(make.returncode == 0, make.stderr)
     job = ("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", mt.PYTHON, str(mt.JOBS / "mlp.py"), "--steps", "30")
     mt.ok(mt.memtrace("record", "-q", "-o", tmp / "one.mtr", "--", *job, env=env()))
@@ -179,10 +179,12 @@ def test_hundred_ranks_in_windows():
     """A rank a machine, all traced in the same windows, one of them heavier: which steps those are, of each and of all, and what they
     are made of."""
     with mt.scratch() as tmp:
-        make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/gen_ranks"], capture_output=True, text=True, check=False)
+        make = mt.make("build/tests/gen_ranks")
         mt.check(make.returncode == 0, make.stderr)
         with mt.job("mlp", wrapper=("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1")) as job:
-            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-o", tmp / "one.mtr", "--steps", "2", "--every", "3s", "-d", "16"), (0, 3))
+            # the first windows come before names are read
+            mt.record_until(job.pid, tmp / "one.mtr", lambda rep: sum(bool(w.get("step")) for w in rep.get("sampling", {}).get("traced", [])) >= 3,
+                            "three windows of steps with a number", "--steps", "2", "--every", "3s", codes=(0, 3))
         (tmp / "fleet").mkdir()
         subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", "100", tmp / "fleet", "37", "1"], check=True)
         out = tmp / "all.mtr"

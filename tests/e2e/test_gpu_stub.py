@@ -73,7 +73,7 @@ SAYS_DEVICE = {"cuMemCreate", "cudaGraphAddMemAllocNode", "cuGraphAddMemAllocNod
 
 
 def build():
-    make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "gpu-stub"], capture_output=True, text=True, check=False)
+    make = mt.make("gpu-stub")
     mt.check(make.returncode == 0, f"make gpu-stub: {make.stderr}")
 
 

@@ -8,14 +8,14 @@ import mt
 
 
 def run(*argv, **kw):
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=300, check=False, **kw)
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=mt.guard(300), check=False, **kw)
     mt.check(done.returncode == 0, f"{argv}: {done.returncode} {done.stderr[-1000:]}")
     return done.stdout
 
 
 def test_into_a_folder():
     with mt.scratch() as tmp:
-        run("make", "--no-print-directory", "install", f"DESTDIR={tmp}", "PREFIX=/usr", cwd=mt.ROOT)
+        mt.ok(mt.make("--no-print-directory", "install", f"DESTDIR={tmp}", "PREFIX=/usr"))
         usr = tmp / "usr"
         program, share = usr / "bin/memtrace", usr / "share"
         mt.check(run(program, "version") == mt.ok(mt.memtrace("version")).stdout, "the program")
@@ -69,7 +69,7 @@ def check_depends(deb, program):
 def test_deb():
     if not all(shutil.which(x) for x in ("dpkg", "dpkg-deb", "dpkg-shlibdeps")):
         raise mt.Skip("no dpkg here")
-    deb = mt.ROOT / run("make", "-s", "--no-print-directory", "deb", cwd=mt.ROOT).strip().splitlines()[-1]
+    deb = mt.ROOT / mt.ok(mt.make("--no-print-directory", "deb")).stdout.strip().splitlines()[-1]
     with mt.scratch() as root:
         for folder in ("updates", "info"):
             (root / "var/lib/dpkg" / folder).mkdir(parents=True)

@@ -39,7 +39,7 @@ def environment(sudo=True):
 
 
 def told(argv, env):
-    done = subprocess.run([str(a) for a in argv], env=env, preexec_fn=limit, capture_output=True, text=True, timeout=60, cwd="/")
+    done = subprocess.run([str(a) for a in argv], env=env, preexec_fn=limit, capture_output=True, text=True, timeout=mt.guard(), cwd="/")
     mt.check(done.returncode == 0, f"{argv[:6]}: {done.stderr}")
     return json.loads(done.stdout.splitlines()[0])
 

@@ -14,21 +14,6 @@ RIGHT = 0.99  # of byte·time, in category and operator
 FORMATS = ("jsonl", "csv", "torch-timeline", "torch-raw", "torch-snapshot", "perfetto", "chrome", "pprof", "folded", "openmetrics", "sqlite", "html")
 
 
-def record_all(running, path, steps):
-    """Until the recording itself has so many steps after the attach: the job tells its own in lumps."""
-    attached = []
-
-    def told():
-        rep = json.loads(mt.memtrace("report", "--json", path).stdout or "{}")
-        if rep.get("attach"):
-            attached.append(rep["steps"])
-        return attached and attached[-1] >= attached[0] + steps
-    with mt.start("record", "-p", str(running.pid), "-o", str(path)) as tracer:
-        mt.wait_attached(tracer, running.pid, mt.OP, 60)
-        mt.wait_until(told, f"{steps} steps", 120, 0.5)
-        mt.finish(tracer)
-
-
 def check_views(path, folder):
     """All views read it; what is learned is marked, and is in no number that was measured."""
     rep = mt.report(path)
@@ -52,11 +37,11 @@ def check_views(path, folder):
 
 
 def check_labels(job, *args, steps=80, every=12):
-    subprocess.run(["make", "-s", "-C", mt.ROOT, "build/tests/gaps_of", "build/tests/learned_of"], check=True, stdout=subprocess.DEVNULL)
+    mt.ok(mt.make("build/tests/gaps_of", "build/tests/learned_of"))
     with mt.scratch() as d:
         full, path, watched = d / "full.mtr", d / "gaps.mtr", d / "watched.mtr"
         with mt.job(job, *args) as running:
-            record_all(running, full, steps)
+            mt.record_until(running.pid, full, mt.steps_after_attach(steps), f"{steps} steps")
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, "3", str(every), path, "blocks"], check=True)
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, "3", str(every), watched], check=True)
         out = subprocess.run([mt.BUILD / "tests" / "learned_of", full, path], check=True, stdout=subprocess.PIPE).stdout

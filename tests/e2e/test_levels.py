@@ -20,7 +20,8 @@ SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_o
         "accumulation_of_8", "a_checkpoint_every_200_steps", "a_spike_is_worth_a_window"}
 # Hundreds of steps between windows, of which others take their part of the CPU
 TIMEOUT_S = dict.fromkeys(("evaluation_every_50_steps", "growing_sequences", "a_checkpoint_every_200_steps"), 400)
-ALONE = {"nobody_waits_longer_at_a_change_of_level", "all_jobs_have_a_budget"}  # the latter traces what others would
+# all_jobs traces what others would; what a budget is held to are steps' times, compared with those beside them; a spike has its moment
+ALONE = {"nobody_waits_longer_at_a_change_of_level", "all_jobs_have_a_budget", "a_budget_is_held", "a_spike_is_worth_a_window"}
 OFF = 0.01  # of all bytes
 MARK = ("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newE")
 
@@ -181,14 +182,10 @@ def check_peaks(path, folder):
 
 def check_gaps_of(job, args, steps, every):
     """The same trace with all of its steps and with some: categories of these are the same. And such a recording is one like others."""
-    subprocess.run(["make", "-s", "-C", mt.ROOT, "build/tests/gaps_of", "build/tests/window_of"], check=True, stdout=subprocess.DEVNULL)
+    mt.ok(mt.make("build/tests/gaps_of", "build/tests/window_of"))
     with mt.scratch() as d, mt.job(job, *args) as running:
         full, path = d / "full.mtr", d / "gaps.mtr"
-        with mt.start("record", "-p", str(running.pid), "-o", str(full)) as tracer:
-            mt.wait_attached(tracer, running.pid, mt.OP, 60)
-            begin = mt.steps_of(running)
-            mt.wait_until(lambda: mt.steps_of(running) >= begin + 60, "60 steps", 60)
-            mt.finish(tracer)
+        mt.record_until(running.pid, full, mt.steps_after_attach(120), "120 steps")
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, str(steps), str(every), path], check=True)
         check_traced_steps(full, path, steps)
         check_mean_step(full, path)
@@ -212,10 +209,10 @@ def has_probe(job, where):
 
 
 def wait_for_gap(job, cnt):
-    """So many windows come and go."""
+    """So many windows come and go, of those that are seen: a short one may come between two looks."""
     for _ in range(cnt):
-        mt.wait_until(lambda: has_probe(job, mt.OP), "a window", 30)
-        mt.wait_until(lambda: not has_probe(job, mt.OP), "a gap", 60)
+        mt.wait_until(lambda: has_probe(job, mt.OP), "a window", 90)
+        mt.wait_until(lambda: not has_probe(job, mt.OP), "a gap", 90)
 
 
 def test_probes_come_and_go():
@@ -229,17 +226,12 @@ def test_probes_come_and_go():
         mt.check_goes_on(job)
         rep = mt.report(path)
         check_peaks(path, d)
-        with mt.start("record", "-p", str(job.pid), "-o", str(d / "all.mtr")) as tracer:
-            mt.wait_attached(tracer, job.pid, mt.OP, 60)
-            begin = mt.steps_of(job)
-            mt.wait_until(lambda: mt.steps_of(job) >= begin + 30, "30 steps", 60)
-            mt.finish(tracer)
-        full = mt.report(d / "all.mtr")
+        full = mt.report(mt.record_until(job.pid, d / "all.mtr", mt.steps_after_attach(30), "30 steps"))
     sampling = rep["sampling"]
     mt.note(f"{sampling}; of operators {rep['coverage']['idle']}")
     mt.check(sampling["windows"] >= 4 and 3 * (sampling["windows"] - 1) <= sampling["steps_traced"] <= 3 * sampling["windows"],
              f"{sampling}")
-    mt.check(sampling["steps_seen"] > 10 * sampling["steps_traced"], f"most steps are watched: {sampling}")
+    mt.check(sampling["steps_seen"] > 3 * sampling["steps_traced"], f"most steps are watched: {sampling}")  # in a gap of a second
     mt.check("sampling" not in full, "a recording of all steps says nothing of sampling")
     for cat, v in cpu_of(full)["categories"].items():
         some = cpu_of(rep)["categories"].get(cat, {}).get("at_peak", 0)
@@ -253,9 +245,13 @@ def test_a_mark_is_all_that_a_step_hits_between_windows():
             wait_for_gap(job, 1)
             mt.wait_until(lambda: not has_probe(job, mt.NEW), "what allocates to go, too", 30)
             mt.check(has_probe(job, MARK), "what begins a region has its probe in a gap")
-            begin = len(tracer.out)
-            mt.wait_until(lambda: len(tracer.out) >= begin + 6, "six lines", 30)
-            lines = [{k: int(v) for k, v in re.findall(r" (steps|hits|steps_traced)=(\d+)", line)} for line in list(tracer.out)[begin:]]
+            begin, lines = len(tracer.out), []
+
+            def look():  # hits are counted and steps are read at two moments of a line's second: by then that is little
+                lines[:] = [{k: int(v) for k, v in re.findall(r" (steps|hits|steps_traced)=(\d+)", line)} for line in list(tracer.out)[begin:]
+                            if " steps=" in line]
+                return len(lines) >= 6 and lines[-1]["steps"] > lines[1]["steps"] + 1000 and lines[-1]["steps"] > lines[-2]["steps"]
+            mt.wait_until(look, "a thousand steps in six lines")
             mt.finish(tracer)
         mt.check_goes_on(job)
     first, last = lines[1], lines[-1]
@@ -362,12 +358,25 @@ def test_kinds_of_steps_are_told_apart():
     mt.check("Kinds of steps" in text, text)
 
 
+WANTED = "a window is wanted: odd step"
+STATE = re.compile(r"window (\d+): state (\d+) at (\d+)")
+GAP, REST, ARMED = range(3)  # event/event.h
+
+
+def wait_for_window(tracer, number, state=REST):
+    """As -vv tells it, to its end: a short one may come and go between two looks at the job's text."""
+    def told():
+        return any(m and int(m[1]) >= number and int(m[2]) == state for m in map(STATE.search, list(tracer.err)))
+    mt.wait_until(lambda: told() or not tracer.alive(), f"window {number}", 120)
+    mt.check(tracer.alive(), f"it ended: {tracer.err[-5:]}")
+
+
 def test_a_signal_asks_for_a_window():
     with mt.scratch() as d, mt.job("mlp") as job:
-        with mt.start("record", "-p", str(job.pid), "-o", str(d / "a.mtr"), "--steps", "2", "--every", "3000s") as tracer:
+        with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(d / "a.mtr"), "--steps", "2", "--every", "3000s") as tracer:
             wait_for_gap(job, 1)
             tracer.signal(signal.SIGUSR2)
-            wait_for_gap(job, 1)
+            wait_for_window(tracer, 2)
             mt.finish(tracer)
         mt.check(mt.report(d / "a.mtr")["sampling"]["windows"] == 2, "the one that was asked for")
 
@@ -376,14 +385,17 @@ def test_an_odd_step_is_worth_a_window():
     with mt.scratch() as d, mt.job("mlp") as job:
         with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(d / "a.mtr"), "--max-overhead", "2") as tracer:
             wait_for_gap(job, 1)
-            said = [line for line in list(tracer.err) if "a window is wanted" in line]
-            mt.check(not said, f"nothing odd has happened: {said}")
+            def wanted():
+                return sum(WANTED in line for line in list(tracer.err))
+            before = wanted()
+            if before:  # a busy machine held a step up: no other one is wanted until that had its window
+                mt.note("a step was held up before")
+                wait_for_window(tracer, 2)
             job.signal(signal.SIGUSR1)
             job.line("rests")
-            begin = time.monotonic()
-            mt.wait_until(lambda: time.monotonic() > begin + 2, "a step of two seconds", 10)
+            time.sleep(2)
             job.signal(signal.SIGUSR1)
-            mt.wait_until(lambda: any("a window is wanted" in line for line in list(tracer.err)), "a window is wanted", 30)
+            mt.wait_until(lambda: wanted() > before, "a window is wanted")
             mt.finish(tracer)
 
 
@@ -454,7 +466,8 @@ def test_a_window_waits_for_its_step():
     with mt.scratch() as d, mt.job("mlp") as job:
         path = d / "aligned.mtr"
         with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "2", "--every", "3s", "--align", "50") as tracer:
-            wait_for_gap(job, 5)
+            # the first ones come before the optimizer's count was read
+            mt.wait_until(lambda: sum(bool(w.get("step")) for w in mt.so_far(path).get("sampling", {}).get("traced", [])) >= 4, "four windows", 120, 1)
             mt.finish(tracer, path)
         traced = mt.report(path)["sampling"]["traced"]
     mt.note(f"{[(w.get('step'), w['steps']) for w in traced]}")
@@ -570,10 +583,6 @@ def test_a_checkpoint_every_200_steps():
     usual, _, sampling = check_changing("checkpoint", 400, ("--steps", "3", "--every", "2s"))
     cpu = usual["mean_step"]["devices"]["cpu"]
     mt.check(sampling["windows"] >= 3 and 0 <= cpu["peak_error"] < cpu["peak"] / 10, f"{sampling['windows']} windows: {usual}")
-
-
-STATE = re.compile(r"window (\d+): state (\d+) at (\d+)")
-GAP, REST, ARMED = range(3)  # event/event.h
 
 
 def stretches(tracer):

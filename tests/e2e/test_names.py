@@ -26,7 +26,7 @@ SHARE_MIN = 0.99
 
 def bench():
     """The program that reads names of a job, again and again."""
-    subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/bench_names"], check=True, capture_output=True)
+    mt.ok(mt.make("build/tests/bench_names"))
     return mt.BUILD / "tests" / "bench_names"
 
 

@@ -19,7 +19,7 @@ LOSSLESS = {}
 
 
 def build():
-    make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "targets"], capture_output=True, text=True, check=False)
+    make = mt.make("targets")
     mt.check(make.returncode == 0, f"make targets: {make.stderr}")
 
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Jobs that say themselves what their memory is: ground truth for the extended classes.
 
-    categories_classes.py --model buffers --out truth.json [--warm 5] [--measured 3]
+    categories_classes.py --model buffers --out truth.json [--warm 5] [--measured 3] [--waits]
 
-Says "ready PID" after two steps, goes on at a line on stdin, says "done". At moments of the measured steps
+Says "ready PID" after two steps, goes on at a line on stdin, says "done". --waits: the measured steps begin at another line. At moments of the measured steps
 it writes down which storages are what. Output: pid, moments: [[epoch ns, {class: [pointer, …]}], …]; a class
 that a moment does not name is not told of there.
 """
@@ -14,6 +14,7 @@ import gc
 import itertools
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -294,7 +295,7 @@ def accumulate():
 
 
 def slowly(step, times=6):
-    """Python is looked at once a second, and what it says counts for what is alive then."""
+    """Python is looked at once a second, and what it says counts for what is alive then: with --waits."""
     def slow():
         for _ in range(times):
             step()
@@ -577,6 +578,7 @@ def main():
     p.add_argument("--model", required=True, choices=list(JOBS))
     p.add_argument("--warm", type=int, default=5)
     p.add_argument("--measured", type=int, default=3)
+    p.add_argument("--waits", action="store_true")
     p.add_argument("--out", required=True)
     args = p.parse_args()
 
@@ -590,6 +592,8 @@ def main():
     print(f"ready {os.getpid()}", flush=True)
     sys.stdin.readline()
     for _ in range(args.warm):
+        step()
+    while args.waits and not select.select([sys.stdin], [], [], 0)[0]:
         step()
     told = moments = []
     for _ in range(args.measured):

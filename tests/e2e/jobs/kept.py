@@ -2,11 +2,10 @@
 """A loop with planted waste, in units of a MiB (kept.py waste|order|module):
 
     waste  a (4, ones) is used last by relu and let go after cat has made c (8): the peak is a + b + c = 16, it could be 12
-    module waste in the forward of "inner"; waits for a line first, and then for names to be read
+    module waste in the forward of "inner"; waits for a line first, and for another when names are to be read ("reads")
     order  four blocks of 4 made in a row and then summed: the peak is 16, one at a time 4 is enough
 """
 import sys
-import time
 
 import torch
 
@@ -44,7 +43,8 @@ def main():
     for step in range(6):
         {"waste": waste, "order": order, "module": model["inner"]}[sys.argv[1]]()
         if sys.argv[1] == "module" and step == 2:
-            time.sleep(3)
+            print("reads", flush=True)
+            sys.stdin.readline()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 what the frame says (test_compiled.py). It gives its rights away, so that there are files that it may not read.
 
     ready PID      waits
-    went           after "go" on stdin: each case allocated its block, ROUNDS times. --out has {case: bytes of its block}
+    went           after each "go" on stdin: each case allocated its block, ROUNDS times. --out has {case: bytes of its block}
     stop           ends
 """
 import argparse
@@ -17,7 +17,6 @@ import pathlib
 import shutil
 import sys
 import tempfile
-import time
 
 import torch
 from torch._C._dynamo.guards import _empty_strided_cpu
@@ -105,7 +104,6 @@ def main():
         for _ in range(ROUNDS):
             for call in calls:
                 call()
-            time.sleep(0.5)
         print("went", flush=True)
     os.seteuid(0)
     for cache in caches:
