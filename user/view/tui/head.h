@@ -16,8 +16,8 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 		     const struct report *r, const struct tui_words *words);
 void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
 		    const struct report *r);
-/* As many of its lines as there is room for; losses and cost have a line of their own. */
-void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r);
+/* As many of its lines as there is room for. is_whole: with that of losses and cost, and a blank line behind each. */
+void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, int is_whole);
 void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui);
 void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);
 void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_words *words);
