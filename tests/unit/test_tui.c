@@ -523,7 +523,7 @@ static void check_golden(const char *name, const struct canvas *c)
 
 static void golden(const char *name, unsigned w, unsigned h, struct tui_ui *ui, struct report *r)
 {
-	struct tui_words words = { "", 1 };
+	struct tui_words words = { "", 1, "job.mtr" };
 	struct tui_data d = data_of(r);
 	struct canvas c;
 

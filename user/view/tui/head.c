@@ -170,13 +170,13 @@ static unsigned put_verdict_line(struct canvas *c, struct rect at, const struct 
 	return used + (l->next[0] ? put_wrapped(c, at, TUI_DIM, "next: ", l->next) : 0);
 }
 
-void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, int is_whole)
+void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, const struct tui_words *words, int is_whole)
 {
 	struct verdict v;
 
 	if (at.w < 20)
 		return;
-	verdict__of(&v, r, NULL);
+	verdict__of(&v, r, words->file);
 	for (size_t i = 0; i < v.cnt && at.h; i++) {
 		unsigned used = v.lines[i].kind == VERDICT_COMPLETE && !is_whole ? 0 : put_verdict_line(c, at, &v.lines[i]);
 

@@ -49,10 +49,10 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 		if (ui->is_help)
 			tui_help__draw(c, room, ui);
 		else
-			tui_verdict__draw(c, (struct rect){ 1, top, c->w > 2 ? c->w - 2 : 0, room.h }, r, 1);
+			tui_verdict__draw(c, (struct rect){ 1, top, c->w > 2 ? c->w - 2 : 0, room.h }, r, words, 1);
 		return 0;
 	}
-	tui_verdict__draw(c, l.verdict, r, 0);
+	tui_verdict__draw(c, l.verdict, r, words, 0);
 	is_held = tui_chart__draw(c, l.chart, ui, d, r, dev, &held);
 	tui_cats__draw(c, l.cats, ui, r, dev, is_held ? &held : NULL);
 	err = l.table.h ? draw_table(c, &l, ui, r, dev) : 0;
