@@ -7,6 +7,7 @@ import re
 import select
 import shutil
 import subprocess
+import termios
 import time
 
 import mt
@@ -112,6 +113,7 @@ class Terminal:
 
     def __init__(self):
         self.fd, side = pty.openpty()
+        termios.tcsetwinsize(side, (24, 80))
         self.proc = subprocess.Popen([mt.MEMTRACE], stdin=side, stdout=side, stderr=side, start_new_session=True,
                                      env=dict(os.environ, TERM="xterm"))
         os.close(side)
@@ -146,6 +148,8 @@ def test_choosing():
     job = mt.shared_job("mlp")
     t = Terminal()
     t.wait_for("q leaves:")
+    lines = t.text.replace("\r", "").splitlines()
+    mt.check(any("command" in l for l in lines) and max(map(len, lines)) <= 80, f"wider than the terminal: {lines}")
     t.type("q\n")
     mt.check(t.end() == 0, "q leaves")
     t = Terminal()

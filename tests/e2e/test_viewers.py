@@ -42,6 +42,12 @@ def folder():
     return pathlib.Path(path.name)
 
 
+def named(path):
+    """What Python calls tensors, as far as the recording is written."""
+    done = mt.memtrace("report", path, "--json", "-q")
+    return done.returncode in (0, 3) and json.loads(done.stdout).get("names", {}).get("list")
+
+
 @functools.cache
 def recording():
     mt.need_root()
@@ -53,7 +59,9 @@ def recording():
             for _ in range(2):  # the job tells of its steps once a second: the first news may be old
                 before = mt.steps_of(job) + 5
                 mt.wait_until(lambda least=before: mt.steps_of(job) > least, "the job's steps", 60)
-            time.sleep(2.2)  # names are told by the second look, a second after the first
+            mt.wait_until(lambda: named(path), "names of the job's parameters", 60, 0.5)
+            named_at = mt.steps_of(job)
+            mt.wait_until(lambda: mt.steps_of(job) > named_at + 5, "steps of what has names", 60)
             job.signal(signal.SIGUSR1)
             job.line("rests", 30)  # no operator is open at the end
             tracer.signal(signal.SIGINT)

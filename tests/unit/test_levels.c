@@ -663,6 +663,16 @@ static void no_step_lasts_over_a_rest_without_marks(void **state)
 	assert_int_equal(rep->run.lost[MT_LOSS_DECODE], 0);
 }
 
+/* What the table of operators says to live, all rows. */
+static uint64_t live_of_ops(void)
+{
+	uint64_t sum = rep->ops.none.live;
+
+	for (size_t i = 0; i < rep->ops.cnt; i++)
+		sum += rep->ops.rows[i].live;
+	return sum;
+}
+
 static void time_without_tracing_does_not_count(void **state)
 {
 	const struct report_dev *d;
@@ -686,6 +696,7 @@ static void time_without_tracing_does_not_count(void **state)
 	d = report()->devs;
 	assert_int_equal(d->peak, 150);
 	assert_int_equal(d->live, 150); /* when the traced step was over */
+	assert_int_equal(live_of_ops(), 150); /* and the tables say the same */
 	assert_int_equal(d->byte_ns, 10 * 100 + 100 * 150);
 	assert_int_equal(rep->sampling.traced_ns, 100 + 10 + 100); /* before the gap, and the step of the window */
 	free_block(0x4000);
@@ -752,6 +763,7 @@ static void operators_of_a_gap_are_not_believed(void **state)
 	SEND(.kind = MT_EV_ALLOC, .addr = 0x9000, .size = 8, .dev = MT_DEV_CPU, .depth = 3, .seq = 99);
 	assert_int_equal(report()->devs[0].alloc_bytes, 108);
 	assert_int_equal(rep->devs[0].live, 100); /* as it was before the gap */
+	assert_int_equal(live_of_ops(), 100);
 	assert_int_equal(rep->run.lost[MT_LOSS_FRAME], 0);
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
 	step();

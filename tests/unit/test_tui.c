@@ -252,6 +252,22 @@ static void test_keys(void **state)
 	assert_int_equal(ui.is_help, 1);
 	type(&ui, "q"); /* out of the help, not out of the program */
 	assert_int_equal(ui.is_help, 0);
+	ui.now_ns = 100000000000;
+	type(&ui, "+"); /* the hours would show more than there is */
+	assert_int_equal(tui_span_ns(ui.span), 60000000000);
+	type(&ui, "++");
+	assert_int_equal(tui_span_ns(ui.span), 15000000000);
+	type(&ui, "--");
+	assert_int_equal(ui.span, 0);
+	type(&ui, "-");
+	assert_int_equal(ui.span, 0);
+	ui.now_ns = 10000000000;
+	type(&ui, "+");
+	assert_int_equal(ui.span, 0);
+	type(&ui, "v");
+	assert_int_equal(ui.is_verdict, 1);
+	type(&ui, "v");
+	assert_int_equal(ui.is_verdict, 0);
 	assert_int_equal(tui_ui__key(&ui, 'q'), TUI_QUIT);
 	tui_ui__init(&ui, 0);
 	assert_int_equal(tui_ui__key(&ui, 'm') | tui_ui__key(&ui, 'w') | tui_ui__key(&ui, 't') | tui_ui__key(&ui, ' '), 0);
@@ -507,7 +523,7 @@ static void check_golden(const char *name, const struct canvas *c)
 
 static void golden(const char *name, unsigned w, unsigned h, struct tui_ui *ui, struct report *r)
 {
-	struct tui_words words = { "", 1 };
+	struct tui_words words = { "", 1, "job.mtr" };
 	struct tui_data d = data_of(r);
 	struct canvas c;
 
@@ -670,6 +686,9 @@ static void test_screens(void **state)
 	ui.is_help = 1;
 	golden("tui_help_80x24.txt", 80, 24, &ui, &r);
 	help_is_whole(&ui, &r);
+	ui.is_help = 0;
+	ui.is_verdict = 1;
+	golden("tui_verdict_80x24.txt", 80, 24, &ui, &r);
 }
 
 /* Where steps are left out the head says of how many what stands below it is. */

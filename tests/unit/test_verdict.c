@@ -203,6 +203,33 @@ static void what_was_not_seen_is_not_complete(void **state)
 	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "nothing to lose"));
 }
 
+/* Parameters that names have told of are no peak, and nothing is too short yet. */
+static void before_the_first_traced_step(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.r.sampling.is_on = f.r.run.is_live = 1;
+	f.r.run.ended = 0;
+	first_is(VERDICT_NOTHING, VERDICT_FACT, 0, "No step was traced yet, in 100 \xc2\xb5" "s: what memory is used for is "
+		 "known with the first one", "--max-overhead none");
+	v = judged();
+	assert_null(line_of(&v, VERDICT_GROWTH));
+	assert_null(line_of(&v, VERDICT_PEAK));
+	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "Complete so far: nothing was lost in 100 "));
+	f.r.sampling.steps_seen = 52;
+	f.r.run.is_live = 0;
+	f.r.run.ended = 1;
+	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "No step was traced in 100 \xc2\xb5" "s, of 52 that are over: what "
+		 "memory is used for was not seen", "trace for longer");
+	f.r.sampling.steps_seen = 0; /* no job of steps: what was traced of it counts */
+	f.r.run.events[MT_EV_ALLOC] = 10;
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	f.r.sampling.steps_seen = 52;
+	f.r.sampling.steps_traced = 3;
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+}
+
 static void losses_are_said(void **state)
 {
 	(void)state;
@@ -723,6 +750,7 @@ int main(void)
 		cmocka_unit_test_setup(a_moment_between_windows_is_told, sound),
 		cmocka_unit_test_setup(a_leak_of_some_steps, sound),
 		cmocka_unit_test_setup(what_was_not_seen_is_not_complete, sound),
+		cmocka_unit_test_setup(before_the_first_traced_step, sound),
 		cmocka_unit_test_setup(losses_are_said, sound),
 		cmocka_unit_test_setup(few_steps_are_too_short, sound),
 		cmocka_unit_test_setup(a_leak, sound),

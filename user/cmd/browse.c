@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/signals.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "record/replay.h"
 #include "timeline/report.h"
@@ -47,6 +48,7 @@ int report_browse(const struct options *o, struct err *err)
 	struct replay_opts ro = { .top = o->top ? o->top : TOP_BROWSE, .classes = o->classes, .sample = on_sample };
 	struct report *rep = NULL;
 	uint64_t cut = 0, damaged = 0;
+	char path[TEXT_BYTES_MAX];
 	struct tui *t;
 	int r, code = EXIT_OK;
 
@@ -54,7 +56,7 @@ int report_browse(const struct options *o, struct err *err)
 		err_set(err, -ENOTTY, "--tui needs a terminal of at least 40 columns and 8 lines");
 		return err_hint(err, "memtrace report %s prints the same numbers", o->file);
 	}
-	t = ro.ctx = tui__new(&(struct tui_opts){ .color = view_opts_of(o).color });
+	t = ro.ctx = tui__new(&(struct tui_opts){ .color = view_opts_of(o).color, .file = shell_word(path, o->file) });
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = replay_run(o->file, &ro, &rep, &cut, err);

@@ -318,6 +318,7 @@ static int page_write(const struct options *o, const struct diff_side *sides, st
 	const char *const paths[] = { o->file, o->file_b };
 	struct diff_page p = { .sides = sides, .paths = paths, .top = o->top ? o->top : TOP_JSON };
 	struct outfile_how how = outputs_of(o);
+	char name[TEXT_BYTES_MAX];
 	struct outfile f;
 	FILE *out = NULL;
 	int r, fd;
@@ -334,10 +335,14 @@ static int page_write(const struct options *o, const struct diff_side *sides, st
 	r = out ? diff_page__write(out, &p) : -errno;
 	if (out && fclose(out) && !r)
 		r = -errno;
-	if (!r)
-		return outfile__finish(&f, err);
-	outfile__drop(&f);
-	return err_set(err, r, "writing %s: %s", o->out, strerror(-r));
+	if (r < 0) {
+		outfile__drop(&f);
+		return err_set(err, r, "writing %s: %s", o->out, strerror(-r));
+	}
+	r = outfile__finish(&f, err);
+	if (!r && !o->quiet)
+		fprintf(stderr, "%s: a page of both recordings\n", safe_text(name, o->out));
+	return r;
 }
 
 int cmd_diff(const struct options *o, struct err *err)

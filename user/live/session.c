@@ -157,9 +157,8 @@ static int session__tick(struct session *s)
 	recorder__tick(&s->stream.recorder, s->stream.model, ms_or(s->opts->tick_ms, 0, 1000));
 	if (!s->opts->on_tick || !s->has_started)
 		return 0;
-	r = model__report(s->stream.model, s->opts->top, &rep);
-	if (!r)
-		r = s->opts->on_tick(s->opts->ctx, rep);
+	r = session_report(s, s->opts->top, &rep);
+	r = r ? r : s->opts->on_tick(s->opts->ctx, rep);
 	if (r != 1)
 		report__free(rep);
 	return r;
@@ -199,7 +198,11 @@ static int session__input(struct session *s)
 
 int session_report(const struct session *s, size_t top, struct report **ret)
 {
-	return model__report(s->stream.model, top, ret);
+	int r = model__report(s->stream.model, top, ret);
+
+	if (!r)
+		(*ret)->run.is_live = 1;
+	return r;
 }
 
 static void session__turn_windows(struct session *s)

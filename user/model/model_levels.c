@@ -139,6 +139,9 @@ static void model__hide_live(struct model *m)
 
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__hide(m->devs[i]);
+	tally__hide(&m->ops);
+	tally__hide(&m->regions);
+	tally__hide(&m->modules.tally);
 	TAILQ_FOREACH(p, &m->procs.all, all) {
 		p->fw.traced_live = p->fw.live;
 		p->host.traced_live = p->host.live;

@@ -41,7 +41,7 @@ static void own_sum(const struct model *m, uint32_t row, struct report_module_su
 		ret->alloc_count += c->alloc_count;
 		ret->alloc_bytes += c->alloc_bytes;
 		ret->live_count += c->live_count;
-		ret->live += c->live;
+		ret->live += cell__live_of(c, device__hides(m->devs[i]));
 		ret->at_peak += cell__at_peak(c, m->devs[i]->epoch);
 	}
 	for (unsigned i = 0; i < PHASE_MAX; i++) {

@@ -111,7 +111,7 @@ static void ranked__add(struct ranked *k, const struct model *m, const struct ta
 		k->op.alloc_count += c->alloc_count;
 		k->op.alloc_bytes += c->alloc_bytes;
 		k->op.live_count += c->live_count;
-		k->op.live += c->live;
+		k->op.live += cell__live_of(c, device__hides(m->devs[i]));
 		k->op.at_peak += cell__at_peak(c, m->devs[i]->epoch);
 	}
 }

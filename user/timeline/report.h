@@ -34,6 +34,7 @@ struct report_run {
 	uint32_t pid; /* main target */
 	char *comm, *cmdline;
 	int ended; /* EV_END seen */
+	int is_live; /* of a trace that goes on: its end is not missing, it is to come */
 	uint32_t end_reason;
 	uint64_t events[256];	    /* by kind */
 	uint64_t lost[MT_LOSS_MAX]; /* latest EV_LOSS per reason, the model's own added */

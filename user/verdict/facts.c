@@ -26,6 +26,13 @@ const struct report_dev *facts_device(const struct report *r)
 	return best;
 }
 
+bool facts_is_untraced(const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+
+	return s->is_on && !s->steps_traced && (s->steps_seen || !r->run.events[MT_EV_ALLOC]);
+}
+
 static void labels_of(const struct report_proc *p, struct rank_label *ret)
 {
 	*ret = (struct rank_label){ 0 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* facts: what the rules of verdict.c ask of a report: numbers alone, no sentence. Bytes. Nothing is owned. */
+/* facts: what the rules ask of a report: numbers alone, no sentence. Bytes. Nothing is owned. */
 #ifndef MT_VERDICT_FACTS_H
 #define MT_VERDICT_FACTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ struct report_proc;
 
 /* What the verdict is about: the GPU with the highest peak, else the CPU's tensors, else malloc. NULL: no block was seen. */
 const struct report_dev *facts_device(const struct report *r);
+/* Only some steps are traced, and none of them yet: what was seen is what already lived, and says little of the job. */
+bool facts_is_untraced(const struct report *r);
 /* WORLD_SIZE as a process was told it; 1: none was. */
 uint64_t facts_world(const struct report *r);
 /* The reason with the most losses. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* rules: what a rule of the verdict is given, and how it says a line (verdict.c, host.c). */
+/* rules: what a rule of the verdict is given, how it says a line, and which rules there are (a file a subject). */
 #ifndef MT_VERDICT_RULES_H
 #define MT_VERDICT_RULES_H
 
@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "timeline/report.h"
 #include "verdict/verdict.h"
 
-struct report;
+struct facts_steps;
 
 struct judge {
 	struct verdict *v;
@@ -39,6 +41,33 @@ static inline void say(char *text, const char *fmt, ...)
 	va_end(args);
 }
 
-void judge_host(const struct judge *j); /* what the machine's memory is held by: holes, workers */
+/* A name of the target's, or what stands for none. */
+static inline const char *name(char buf[TEXT_BYTES_MAX], const char *text, const char *none)
+{
+	text_fit(buf, TEXT_BYTES_MAX, text && text[0] ? text : none, 48);
+	return buf;
+}
+
+static inline uint64_t after(const struct report *r, uint64_t ts_ns)
+{
+	return ts_ns > r->run.start_ts_ns ? ts_ns - r->run.start_ts_ns : 0;
+}
+
+/* ends.c */
+void judge_ends(const struct judge *j);
+/* growth.c */
+void judge_leak(const struct judge *j);
+void judge_growth(const struct judge *j);
+/* host.c: what the machine's memory is held by */
+void judge_host(const struct judge *j);
+/* peak.c */
+void judge_peak(const struct judge *j, const struct facts_steps *f);
+/* reserved.c */
+void judge_reserved(const struct judge *j);
+/* steps.c: what is unlike its kind */
+void judge_ranks(const struct judge *j);
+void judge_spike(const struct judge *j, const struct facts_steps *f);
+void judge_unseen(const struct judge *j);
+void judge_recompiles(const struct judge *j);
 
 #endif

@@ -3,8 +3,9 @@
  * verdict: what a report concludes, in sentences: what is wrong, where bytes can be won, how high the peak is, when, of
  * what and whose, what grows, how complete it all is. What every view begins with.
  *
- * A report goes in, lines come out: no clock, no file, no other state. Every rule is a function of verdict.c or host.c with its
- * threshold beside it. What is wrong comes first, then what can be won, then facts. Texts are one line of safe UTF-8.
+ * A report goes in, lines come out: no clock, no file, no other state. Every rule is a function with its threshold beside
+ * it, in a file for each subject; verdict.c has their order. What is wrong comes first, then what can be won, then
+ * facts. Texts are one line of safe UTF-8.
  */
 #ifndef MT_VERDICT_VERDICT_H
 #define MT_VERDICT_VERDICT_H
@@ -29,7 +30,7 @@ enum verdict_kind {
 	VERDICT_ACTIVATIONS,	   /* the peak, and most of it are activations */
 	VERDICT_STATE,		   /* the peak, and most of it are parameters, gradients, optimizer state */
 	VERDICT_PEAK,		   /* the peak, and neither */
-	VERDICT_NOTHING,	   /* no block was seen */
+	VERDICT_NOTHING,	   /* no block was seen, or no step of those that are traced now and then */
 	VERDICT_GROWTH,		   /* nothing grows, or it is too early to say */
 	VERDICT_INCOMPLETE,	   /* something was lost */
 	VERDICT_COMPLETE,	   /* nothing was; what tracing cost */

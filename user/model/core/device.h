@@ -79,10 +79,16 @@ static inline void device__hide(struct device *d)
 		d->cats[c].traced_live = d->cats[c].live;
 }
 
+/* In a gap, once something was traced: what came since it began is not shown. */
+static inline bool device__hides(const struct device *d)
+{
+	return gaps__is_open(d->gaps) && d->peak;
+}
+
 /* What is said to live of a category: in a gap no more than did when it began, so it is never above a peak of traced time. */
 static inline uint64_t device__live_of(const struct device *d, int c)
 {
-	bool hidden = gaps__is_open(d->gaps) && d->peak && d->cats[c].traced_live < d->cats[c].live;
+	bool hidden = device__hides(d) && d->cats[c].traced_live < d->cats[c].live;
 
 	return hidden ? d->cats[c].traced_live : d->cats[c].live;
 }

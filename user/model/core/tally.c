@@ -93,6 +93,13 @@ uint32_t tally__add_shadow(struct tally *t)
 	return t->cnt++;
 }
 
+void tally__hide(struct tally *t)
+{
+	for (unsigned d = 0; d < TALLY_DEVS_MAX; d++)
+		for (uint32_t i = 0; i < t->devs[d].cnt; i++)
+			t->devs[d].cells[i].traced_live = t->devs[d].cells[i].live;
+}
+
 void tally__name_shadow(struct tally *t, uint32_t row, name_id name)
 {
 	struct tally_row *r = &t->rows[row];

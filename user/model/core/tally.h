@@ -29,6 +29,7 @@ struct tally_row {
 
 struct tally_cell {
 	uint64_t live;
+	uint64_t traced_live; /* when the last gap began */
 	uint64_t at_peak; /* use cell__at_peak() */
 	uint64_t epoch;
 	uint64_t alloc_count, alloc_bytes, live_count;
@@ -53,6 +54,7 @@ int tally__add_dev(struct tally *t, unsigned dev_idx);
 uint32_t tally__add_row(struct tally *t, name_id name, bool is_node);
 /* A row that has no name yet; 0: full. And its name: it is that name's row, or is shown with the one that there is. */
 uint32_t tally__add_shadow(struct tally *t);
+void tally__hide(struct tally *t); /* a gap begins */
 void tally__name_shadow(struct tally *t, uint32_t row, name_id name);
 uint32_t tally__grow_cells(struct tally *t, unsigned dev_idx, uint32_t row);
 
@@ -84,6 +86,12 @@ static inline uint32_t tally__ready(struct tally *t, unsigned dev_idx, uint32_t 
 static inline uint64_t cell__at_peak(const struct tally_cell *c, uint64_t epoch)
 {
 	return c->epoch == epoch ? c->at_peak : c->live;
+}
+
+/* As device__live_of(): in a gap no more than lived when it began. */
+static inline uint64_t cell__live_of(const struct tally_cell *c, bool is_hidden)
+{
+	return is_hidden && c->traced_live < c->live ? c->traced_live : c->live;
 }
 
 static inline void cell__settle(struct tally_cell *c, uint64_t epoch)

@@ -1249,7 +1249,7 @@ function drawModules() {
 			const inside = b.it.m && depth < 3 && b.w > 40 && b.h > 40 && children.has(b.it.k);
 			list.push(h("button", {class: b.it.cls || `d${depth}`, title: `${b.it.m ? moduleName(b.it.m) : b.it.text}${b.it.m && b.it.m.class ? ` (${b.it.m.class})` : ""}\n${bytes(b.it.size)}`,
 				style: {left: `${b.x}px`, top: `${b.y}px`, width: `${b.w}px`, height: `${b.h}px`}, "data-bytes": b.it.size, "data-depth": depth,
-				onclick: choose(b.it.m ? b.it.k : i)}, b.w > 24 && b.h > 14 ? `${b.it.text} ${bytes(b.it.size)}` : ""));
+				onclick: choose(b.it.m ? b.it.k : i)}, h("span", null, b.w > 24 && b.h > 14 ? `${b.it.text} ${bytes(b.it.size)}` : "")));
 			if (inside)
 				put(b.it.k, b.x + 2, b.y + 18, b.w - 4, b.h - 20, depth + 1);
 		}

@@ -104,7 +104,7 @@ static void put_time(struct page *p, const struct report *r)
 		snprintf(text, sizeof(text), "%s, to the end (%s)", a,
 			 !strcmp(end, "target gone") ? "the process ended" : end);
 	else
-		snprintf(text, sizeof(text), "%s; the end is missing", a);
+		snprintf(text, sizeof(text), "%s; %s", a, r->run.is_live ? "it goes on" : "the end is missing");
 	page__para(p, "time covered", text);
 	put_sampling(p, r);
 }
@@ -466,7 +466,7 @@ void view_honesty_short(struct page *p, const struct report *r)
 
 	page__heading(p, "What this rests on");
 	snprintf(text, sizeof(text), "%s, %s%s%s, %s events, lost %s", fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns),
-		 r->run.ended ? "to the end (" : "the end is missing",
+		 r->run.ended ? "to the end (" : r->run.is_live ? "it goes on" : "the end is missing",
 		 !r->run.ended ? "" : !strcmp(end, "target gone") ? "the process ended" : end, r->run.ended ? ")" : "",
 		 fmt_count(b, (double)report_events_sum(r)), lost ? fmt_count(c, (double)lost) : "nothing");
 	page__para(p, "covered", text);

@@ -137,21 +137,22 @@ static int has_forks(const struct drawn *d)
 	return 0;
 }
 
+/* The list to choose from is 80 columns wide where no command is longer. */
 static const struct column columns[] = {
 	{ NULL, "", COL_NUMBER, VIA(number), TEXT(1, 3), .only = CHOOSE },
-	{ "pid", "pid", COL_NUMBER, OF(survey_job, pid), TEXT(2, 8) },
+	{ "pid", "pid", COL_NUMBER, OF(survey_job, pid), TEXT(2, 7) },
 	{ "ppid", NULL, COL_NUMBER, OF(survey_job, ppid) },
 	{ "uid", NULL, COL_NUMBER, OF(survey_job, uid) },
-	{ "user", "user", COL_TEXT, VIA(user), TEXT(3, 8, .gap = 2) },
+	{ "user", "user", COL_TEXT, VIA(user), TEXT(3, 8, .gap = 2, .from = 100) },
 	{ "rank", "rank", COL_TEXT, VIA(rank), .json = put_rank, TEXT(4, 8, .gap = 1) },
 	{ "world", NULL, .json = put_world },
-	{ "rss", "RSS", COL_BYTES, OF(survey_job, rss), TEXT(5, 9, .gap = 1) },
+	{ "rss", "RSS", COL_BYTES, OF(survey_job, rss), TEXT(5, 8, .gap = 1) },
 	{ "torch", "torch", COL_OR_NULL, VIA(torch), TEXT(6, 12, .gap = 2) },
 	{ "supported", "supported", COL_TEXT, VIA(supported), TEXT(7, 9, .gap = 1) },
 	{ "why", NULL, COL_OR_NULL, VIA(why) },
 	{ "traced", "traced", COL_TEXT, VIA(traced), .json = put_traced, TEXT(8, 6, .gap = 1) },
 	{ "is_fork", NULL, .json = put_fork },
-	{ "forks", "children", COL_NUMBER, OF(survey_job, forks), .shown_if = has_forks, TEXT(9, 8, .gap = 1) },
+	{ "forks", "children", COL_NUMBER, OF(survey_job, forks), .shown_if = has_forks, TEXT(9, 8, .gap = 1, .from = 100) },
 	{ "command", "command", COL_TEXT, VIA(command), TEXT(10, 16, .wide = 1, .gap = 2) },
 };
 

@@ -170,16 +170,17 @@ static unsigned put_verdict_line(struct canvas *c, struct rect at, const struct 
 	return used + (l->next[0] ? put_wrapped(c, at, TUI_DIM, "next: ", l->next) : 0);
 }
 
-void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r)
+void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, const struct tui_words *words, int is_whole)
 {
 	struct verdict v;
 
 	if (at.w < 20)
 		return;
-	verdict__of(&v, r, NULL);
+	verdict__of(&v, r, words->file);
 	for (size_t i = 0; i < v.cnt && at.h; i++) {
-		unsigned used = v.lines[i].kind == VERDICT_COMPLETE ? 0 : put_verdict_line(c, at, &v.lines[i]);
+		unsigned used = v.lines[i].kind == VERDICT_COMPLETE && !is_whole ? 0 : put_verdict_line(c, at, &v.lines[i]);
 
+		used += is_whole && used < at.h;
 		at.y += used;
 		at.h -= used;
 	}
@@ -288,7 +289,8 @@ struct key_hint {
 void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_words *words)
 {
 	static const struct key_hint hints[] = {
-		{ "q", "quit", 0 },	{ "?", "help", 0 },   { "Tab", "table", 0 }, { "s", "sort", 0 },   { "/", "filter", 0 },
+		{ "q", "quit", 0 },	{ "?", "help", 0 },   { "v", "verdict", 0 }, { "Tab", "table", 0 }, { "s", "sort", 0 },
+		{ "/", "filter", 0 },
 		{ "Space", "pause", 1 }, { "m", "mark", 1 }, { "w", "record", 1 },  { "+-", "time", 0 },  { "g", "chart", 0 },
 		{ "d", "device", 0 },   { "Enter", "details", 0 },
 	};
@@ -338,7 +340,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "q  F10  Ctrl-C", "leave; live: detach, and the report on the normal screen", 0 },
 		{ "Tab  1-0  \xe2\x86\x90 \xe2\x86\x92", "another table", 0 },
 		{ "\xe2\x86\x91 \xe2\x86\x93  PgUp PgDn", "a row, a page (also j k); Home, End", 0 },
-		{ "Enter", "the row's texts in full", 0 },
+		{ "Enter  v", "the row's texts in full; the whole verdict", 0 },
 		{ "s  S", "sort by the next column, the one before; r turns it round", 0 },
 		{ "/", "only rows with this text; Esc: all again", 0 },
 		{ "d  D", "next device, the one before", 0 },

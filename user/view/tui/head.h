@@ -10,14 +10,15 @@
 struct tui_words {
 	const char *message;   /* instead of the keys; "" = none */
 	int is_recording;
+	const char *file; /* for commands; NULL: FILE stands there */
 };
 
 void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
 		     const struct report *r, const struct tui_words *words);
 void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
 		    const struct report *r);
-/* As many of its lines as there is room for; losses and cost have a line of their own. */
-void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r);
+/* As many of its lines as there is room for. is_whole: with that of losses and cost, and a blank line behind each. */
+void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, const struct tui_words *words, int is_whole);
 void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui);
 void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);
 void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_words *words);

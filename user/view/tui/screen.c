@@ -41,14 +41,18 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 	tui_title__draw(c, l.title, ui, d, r, words);
 	tui_devs__draw(c, l.devs, ui, d, r);
 	tui_honesty__draw(c, l.honesty, d, r);
-	if (ui->is_help) {
+	if (ui->is_help || ui->is_verdict) {
 		unsigned top = l.devs.y + 2;
+		struct rect room = { 0, top, c->w, l.honesty.y > top ? l.honesty.y - top : 0 };
 
 		tui_keys__draw(c, l.keys, ui, words);
-		tui_help__draw(c, (struct rect){ 0, top, c->w, l.honesty.y > top ? l.honesty.y - top : 0 }, ui);
+		if (ui->is_help)
+			tui_help__draw(c, room, ui);
+		else
+			tui_verdict__draw(c, (struct rect){ 1, top, c->w > 2 ? c->w - 2 : 0, room.h }, r, words, 1);
 		return 0;
 	}
-	tui_verdict__draw(c, l.verdict, r);
+	tui_verdict__draw(c, l.verdict, r, words, 0);
 	is_held = tui_chart__draw(c, l.chart, ui, d, r, dev, &held);
 	tui_cats__draw(c, l.cats, ui, r, dev, is_held ? &held : NULL);
 	err = l.table.h ? draw_table(c, &l, ui, r, dev) : 0;

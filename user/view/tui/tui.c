@@ -66,7 +66,7 @@ int tui__open(struct tui *t)
 
 static int tui__draw(struct tui *t)
 {
-	struct tui_words words = { t->message, t->is_recording };
+	struct tui_words words = { t->message, t->is_recording, t->opts.file };
 	struct canvas c;
 	unsigned w, h;
 	int err;

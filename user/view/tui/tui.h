@@ -14,6 +14,7 @@ struct tui;
 struct tui_opts {
 	int is_live; /* reports keep coming; else a recording's last */
 	int color;   /* 0 or 1: the caller looked at NO_COLOR */
+	const char *file; /* the recording as it is typed in a shell, the caller's; NULL: none */
 };
 
 /* Can this terminal show it? Else there are plain lines. */

@@ -146,6 +146,18 @@ static void ui__hold(struct tui_ui *ui, int is_back)
 		ui->is_held = 0;
 }
 
+/* Less of the time, or more: spans that are longer than the trace is would show nothing else, and are passed over. */
+static void ui__span(struct tui_ui *ui, int by)
+{
+	unsigned span = ui->span;
+
+	do {
+		span += (unsigned)by;
+	} while (span && span < SPANS && tui_span_ns(span) >= ui->now_ns);
+	if (span < SPANS)
+		ui->span = span;
+}
+
 /* What is shown and how. 0: not such a key. */
 static int ui__view_key(struct tui_ui *ui, uint32_t key)
 {
@@ -182,10 +194,10 @@ static int ui__view_key(struct tui_ui *ui, uint32_t key)
 		break;
 	case '+':
 	case '=':
-		ui->span = ui->span + 1 < SPANS ? ui->span + 1 : ui->span;
+		ui__span(ui, 1);
 		break;
 	case '-':
-		ui->span = ui->span ? ui->span - 1 : 0;
+		ui__span(ui, -1);
 		break;
 	case '[':
 	case ']':
@@ -215,8 +227,8 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
 		ui__type(ui, key);
 		return 0;
 	}
-	if (ui->is_help) { /* any key goes back, q as in less */
-		ui->is_help = 0;
+	if (ui->is_help || ui->is_verdict) { /* any key goes back, q as in less */
+		ui->is_help = ui->is_verdict = 0;
 		return 0;
 	}
 	if (ui__move_key(ui, key) || ui__view_key(ui, key))
@@ -230,6 +242,9 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
 	case 'h':
 	case TUI_KEY_F1:
 		ui->is_help = 1;
+		return 0;
+	case 'v':
+		ui->is_verdict = 1;
 		return 0;
 	case TUI_KEY_ESC: /* one thing after the other */
 		if (ui->is_detail)

@@ -52,7 +52,7 @@ struct tui_ui {
 	uint64_t col_ns, now_ns; /* told by the drawing: a column's time; the trace's so far */
 	enum tui_chart_size chart;
 	int is_live;	/* else a recording: nothing to pause, mark or record */
-	int is_paused, is_help, is_detail, is_typing;
+	int is_paused, is_help, is_verdict, is_detail, is_typing;
 	char filter[TUI_FILTER_MAX]; /* bytes as typed, UTF-8 */
 	size_t filter_len;
 	int is_color;

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Rules about the end: memory was refused; somebody died. */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/text.h"
+#include "event/event.h"
+#include "timeline/report.h"
+#include "verdict/rules.h"
+
+static void say_refused(const struct judge *j, const struct report_oom *o)
+{
+	struct verdict_line *l = line(j, VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, o->asked);
+	char a[24], b[24], c[24], dev[16], op[TEXT_BYTES_MAX];
+
+	say(l->text, "Out of memory after %s: %s refused %s in %s", fmt_ns(a, after(j->r, o->ts_ns)), dev_name(o->dev, dev),
+	    fmt_bytes(b, o->asked), name(op, o->op, "no operator"));
+	if (o->times > 1)
+		say(l->text, ", %" PRIu64 " times", o->times);
+	say(l->text, "; %s were live", fmt_bytes(a, o->live));
+	if (o->reserved)
+		say(l->text, ", %s reserved, of it %s free in pieces of %s at most", fmt_bytes(a, o->reserved),
+		    fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
+	if (o->private_free)
+		say(l->text, "; %s more are free for CUDA graphs alone (private pools)", fmt_bytes(a, o->private_free));
+	if (o->reserved && o->unused >= o->asked)
+		say(l->next, "the free %s would have held it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+		    fmt_bytes(a, o->unused));
+}
+
+static void say_killed(const struct judge *j, const struct report_oom *o)
+{
+	struct verdict_line *l = line(j, VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, o->rss_total);
+	char a[24], b[24], comm[TEXT_BYTES_MAX];
+
+	say(l->text, o->marked ? "The kernel's OOM killer took process %u (%s) after %s" :
+				 "Process %u (%s) was killed after %s, as the kernel's OOM killer was at work", o->pid,
+	    name(comm, o->comm, "?"), fmt_ns(a, after(j->r, o->ts_ns)));
+	if (o->rss_total)
+		say(l->text, "; its RSS was %s (anonymous %s)", fmt_bytes(a, o->rss_total), fmt_bytes(b, o->rss[MT_RSS_ANON]));
+}
+
+/* A signal alone says nothing of memory; SIGKILL may be anybody's. */
+static void say_died(const struct judge *j, const struct report_oom *o)
+{
+	int sig = WTERMSIG((int)o->exit_status);
+	struct verdict_line *l = line(j, VERDICT_DIED, sig == SIGKILL ? VERDICT_HINT : VERDICT_PROBLEM, 0);
+	const char *abbrev = sigabbrev_np(sig);
+	char a[24], comm[TEXT_BYTES_MAX];
+
+	say(l->text, "Process %u (%s) was ended by SIG%s after %s", o->pid, name(comm, o->comm, "?"), abbrev ? abbrev : "?",
+	    fmt_ns(a, after(j->r, o->ts_ns)));
+	if (sig == SIGKILL)
+		say(l->text, "; the kernel's OOM killer has left no trace of it");
+}
+
+/* The traced process itself, by its own will. */
+static void judge_exit(const struct judge *j)
+{
+	for (size_t i = 0; i < j->r->procs_cnt; i++) {
+		const struct report_proc *p = &j->r->procs[i];
+		int status = (int)p->exit_status;
+		struct verdict_line *l;
+
+		if (p->pid != j->r->run.pid || p->gone != 1 || !WIFEXITED(status) || !WEXITSTATUS(status))
+			continue;
+		l = line(j, VERDICT_DIED, VERDICT_HINT, 0);
+		say(l->text, "The job ended with exit code %d", WEXITSTATUS(status));
+		return;
+	}
+}
+
+/* The last refusal or kill, else the last death. */
+void judge_ends(const struct judge *j)
+{
+	const struct report *r = j->r;
+
+	for (size_t i = r->ooms.cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms.rows[i];
+
+		if (o->kind != OOM_DEATH) {
+			say_refused(j, o);
+			return;
+		}
+		if (o->marked || o->killed) {
+			say_killed(j, o);
+			return;
+		}
+	}
+	for (size_t i = r->ooms.cnt; i-- > 0;)
+		if (!signal_sends_away(WTERMSIG((int)r->ooms.rows[i].exit_status))) {
+			say_died(j, &r->ooms.rows[i]);
+			return;
+		}
+	judge_exit(j);
+}

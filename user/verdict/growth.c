@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Rules about what grows: a place whose blocks become more, and that nothing does. */
+#include <inttypes.h>
+
+#include "base/text.h"
+#include "timeline/report.h"
+#include "verdict/facts.h"
+#include "verdict/held.h"
+#include "verdict/rules.h"
+
+#define LEAK_SHARE 100 /* what a place has grown by is a problem from this part of the peak on; below it is a hint */
+
+/* How a recording is made in which each of its blocks has a stack: these may be smaller than --stacks looks at by default. */
+static const char *stacks_option(const struct report_leak *k)
+{
+	int is_small = k->blocks && k->live / k->blocks < STACK_SIZE_DEFAULT;
+
+	return is_small ? "--stacks=python --stack-size 0" : "--stacks=python";
+}
+
+/* What to do about what is held, and where one sees it. */
+static void say_leak_next(const struct judge *j, const struct report_leak *row, const struct report_frame *at)
+{
+	char by[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX];
+	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
+	char *next = j->v->lines[j->v->cnt - 1].next, how[VERDICT_BYTES];
+
+	if (at)
+		snprintf(how, sizeof(how), "memtrace report %.400s --leaks", j->file);
+	else
+		snprintf(how, sizeof(how), "recorded with %s it says the line", stacks_option(row));
+	if (row->held == HELD_GRAPH)
+		say(next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; %s",
+		    name(by, path, "that container"), how);
+	else if (row->held == HELD_ITSELF)
+		say(next, "%s never forgets: clear it, or keep less in it; %s", name(by, path, "that container"), how);
+	else if (at)
+		say(next, "who keeps what %s:%u makes? memtrace report %s --leaks", name(file, at->file, "?"), at->line,
+		    j->file);
+	else
+		say(next, "memtrace report %s --leaks; recorded with %s it says the line", j->file, stacks_option(row));
+}
+
+/* ", made at train.py:42 in collect"; of what was caught: how sure that is. */
+static void say_line(char *text, const struct report_leak *row, const struct report_frame *at)
+{
+	char file[TEXT_BYTES_MAX], function[TEXT_BYTES_MAX];
+
+	say(text, ", made at %s:%u", name(file, at->file, "?"), at->line);
+	if (at->function && at->function[0])
+		say(text, " in %s", name(function, at->function, "?"));
+	if (row->caught && row->caught_here == row->caught)
+		say(text, " (so were all %" PRIu64 " blocks that were caught)", row->caught);
+	else if (row->caught)
+		say(text, " (so were %" PRIu64 " of %" PRIu64 " blocks that were caught)", row->caught_here, row->caught);
+}
+
+void judge_leak(const struct judge *j)
+{
+	const struct report_leaks *k = &j->r->leaks;
+	const struct report_leak *row = k->rows;
+	const struct report_dev *d = facts_device(j->r);
+	char a[24], b[24], op[TEXT_BYTES_MAX], held[VERDICT_BYTES - 160];
+	const struct report_frame *at;
+	struct verdict_line *l;
+	double slope;
+	int is_wrong;
+
+	if (!k->cnt)
+		return;
+	slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
+	is_wrong = row->sure >= SURE_MEDIUM && d && facts_leak_bytes(j->r, row) >= (double)d->peak / LEAK_SHARE;
+	l = line(j, VERDICT_LEAK, is_wrong ? VERDICT_PROBLEM : VERDICT_HINT, slope > 0 ? (uint64_t)(slope + 0.5) : 0);
+	at = facts_line(row->frames, row->frames_cnt);
+	say(l->text, "Growing: %s, by %s a %s, ", name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"),
+	    fmt_bytes(a, l->bytes), row->per_step ? "step" : "second");
+	say(l->text, "%s by now in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->blocks);
+	if (row->windows)
+		say(l->text, " of the steps traced in %" PRIu64 " windows", row->windows);
+	if (at)
+		say_line(l->text, row, at);
+	held_text(held, sizeof(held), row);
+	if (held[0])
+		say(l->text, "; %s", held);
+	if (k->total > 1)
+		say(l->text, "; and %zu more place%s", k->total - 1, k->total > 2 ? "s" : "");
+	say_leak_next(j, row, at);
+}
+
+static void say_growth_hidden(struct verdict_line *l, const struct report *r)
+{
+	char a[24], b[24];
+
+	say(l->text, "Whether anything grows was not seen: %s of %s steps were traced, and what lives on between them is "
+	    "hidden.", fmt_count(a, (double)r->sampling.steps_traced), fmt_count(b, (double)r->sampling.steps_seen));
+	say(l->next, "trace all steps for a minute: memtrace record -p %u -d 60", r->run.pid);
+}
+
+void judge_growth(const struct judge *j)
+{
+	const struct report_leaks *k = &j->r->leaks;
+	struct verdict_line *l;
+	char a[24];
+
+	if (k->cnt || !facts_device(j->r) || facts_is_untraced(j->r))
+		return;
+	l = line(j, VERDICT_GROWTH, VERDICT_FACT, 0);
+	if (k->too_short)
+		say(l->text, "Too short to say whether anything grows: %s %s, and %u are the least.", fmt_count(a,
+		    (double)k->ticks),
+		    k->per_step ? "steps" : "half seconds", k->ticks_least);
+	else if (report_growth_is_hidden(j->r))
+		say_growth_hidden(l, j->r);
+	else
+		say(l->text, "Nothing grows, in %s %s.", fmt_count(a, (double)k->ticks),
+		    k->per_step ? "steps" : "half seconds");
+}

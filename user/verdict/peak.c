@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Rules about the peak: how high, when, how often, of what and whose, and what would make it smaller. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "event/event.h"
+#include "timeline/report.h"
+#include "verdict/facts.h"
+#include "verdict/rules.h"
+
+#define MOST_PERCENT 60 /* of the peak: activations, or state, are what it is about */
+#define PART_PERCENT 5	/* parts below are not named */
+#define PARTS 3
+
+static const char *const parts[CAT_MAX] = {
+	[CAT_UNKNOWN] = "not known", [CAT_PARAMETER] = "parameters", [CAT_OPTIMIZER_STATE] = "optimizer state",
+	[CAT_INPUT] = "inputs", [CAT_TEMPORARY] = "temporaries", [CAT_ACTIVATION] = "activations",
+	[CAT_GRADIENT] = "gradients", [CAT_AUTOGRAD_DETAIL] = "autograd's own", [CAT_FROZEN] = "frozen parameters",
+	[CAT_BUFFER] = "buffers", [CAT_DATALOADER] = "batches", [CAT_COMMUNICATION] = "communication",
+	[CAT_WORKSPACE] = "workspace", [CAT_UNSHARDED] = "gathered parameters",
+};
+
+static unsigned percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
+}
+
+/* "80 % activations, 14 % autograd's own" */
+static void say_parts(char *text, const struct report_dev *d)
+{
+	unsigned done = 0; /* bits of categories */
+
+	for (unsigned n = 0; n < PARTS; n++) {
+		unsigned most = CAT_MAX;
+
+		for (unsigned c = 0; c < CAT_MAX; c++)
+			if (!(done >> c & 1) && (most == CAT_MAX || d->cats[c].at_peak > d->cats[most].at_peak))
+				most = c;
+		if (percent(d->cats[most].at_peak, d->peak) < PART_PERCENT)
+			return;
+		say(text, "%s%u %% %s", n ? ", " : ": ", percent(d->cats[most].at_peak, d->peak), parts[most]);
+		done |= 1u << most;
+	}
+}
+
+/* Whose most of it is: a module's, else an operator's; a part that is not worth a word is nobody's. */
+static void say_whose(char *text, const struct report *r, uint64_t peak)
+{
+	struct facts_module f = facts_of_peak_module(r);
+	char a[24], path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX];
+
+	if (percent(f.bytes, peak) >= PART_PERCENT)
+		say(text, "; %s of it from %s.%s", fmt_bytes(a, f.bytes), name(root, f.root, "?"), name(path, f.path, "?"));
+	else if (r->ops.cnt && percent(r->ops.rows[0].at_peak, peak) >= PART_PERCENT)
+		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
+}
+
+/* ", in 249 of 272 steps" */
+static void say_steps(char *text, uint64_t near, uint64_t cnt, const char *which)
+{
+	if (near == cnt)
+		say(text, ", in each of %" PRIu64 "%s steps", cnt, which);
+	else
+		say(text, ", in %" PRIu64 " of %" PRIu64 "%s steps", near, cnt, which);
+}
+
+/* Marks cut steps elsewhere than windows do, so that of these fewer are whole: the windows' own count, as every view has it. */
+static void say_traced(char *text, const struct report *r, const struct report_dev *d)
+{
+	const struct report_steps *s = &r->sampling.steps;
+
+	for (size_t i = 0; i < s->devs_cnt; i++)
+		if (s->devs[i].dev == d->dev && s->steps > 1 && s->devs[i].near)
+			say_steps(text, s->devs[i].near, s->steps, " traced");
+}
+
+static void say_when(char *text, const struct report *r, const struct report_dev *d, const struct facts_steps *f)
+{
+	char a[24];
+
+	say(text, " after %s", fmt_ns(a, after(r, d->peak_ts_ns)));
+	if (f->phase && f->proc->peak >= d->peak - d->peak / 100)
+		say(text, ", in %s", phase_name((enum phase)f->phase));
+	if (!f->proc || f->proc->peak < d->peak - d->peak / 100) /* several processes share the device */
+		return;
+	if (r->sampling.is_on)
+		say_traced(text, r, d);
+	else if (f->outside)
+		say(text, ", outside of the %zu steps", f->cnt);
+	else if (f->cnt > 1)
+		say_steps(text, f->near, f->cnt, f->is_cut ? " last" : "");
+}
+
+/* The process to record again: the one that was asked for, else one that steps. 0: none is left. */
+static uint32_t to_record(const struct report *r, const struct facts_steps *f)
+{
+	uint32_t pid = r->run.pid ? r->run.pid : f->proc ? f->proc->pid : 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].pid == pid && r->procs[i].gone == 1)
+			return 0;
+	return pid;
+}
+
+#define ALL_STEPS_S 10 /* so long all steps are recorded for estimate, and as long as … */
+#define ALL_STEPS 20   /* … so many take */
+
+/* What says it to the byte. estimate refuses recordings of some steps: with the command that makes one of all. */
+static void say_estimate(const struct judge *j, struct verdict_line *l, const char *how)
+{
+	const struct facts_steps f = facts_of_steps(j->r);
+	uint32_t pid = to_record(j->r, &f);
+	uint64_t seen = j->r->sampling.steps_seen, span_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
+	uint64_t wait_s = seen ? span_ns / seen * ALL_STEPS / 1000000000 : 0;
+
+	if (!j->r->sampling.is_on)
+		say(l->next, "memtrace estimate %s %s", j->file, how);
+	else if (pid)
+		say(l->next, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate "
+		    "all.mtr %s", pid, wait_s > ALL_STEPS_S ? wait_s : ALL_STEPS_S, how);
+	else
+		say(l->next, "started anew as memtrace record -o all.mtr -- COMMAND, memtrace estimate all.mtr %s says it",
+		    how);
+}
+
+/* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
+static void say_checkpoint(const struct judge *j, struct verdict_line *l, const struct report_dev *d)
+{
+	struct facts_module f = facts_of_checkpoint(j->r);
+	char a[24], how[TEXT_BYTES_MAX + 24];
+
+	if (percent(f.bytes, d->peak) >= PART_PERCENT) {
+		say(l->next, "checkpoint %s: up to %s less; ", f.path, fmt_bytes(a, f.bytes));
+		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
+		say_estimate(j, l, how);
+	} else {
+		say(l->next, "half the batch saves up to %s; memtrace report %s --by module says which modules keep most",
+		    fmt_bytes(a, d->cats[CAT_ACTIVATION].at_peak / 2), j->file);
+	}
+}
+
+#define STATE_OF_ADAM 3 / 2 /* more of it than parameters: two moments a weight, and 8 bits each would do */
+
+static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes)
+{
+	uint64_t parameters = d->cats[CAT_PARAMETER].at_peak, state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
+	uint64_t world = facts_world(j->r);
+	char a[24], how[40];
+
+	if (world > 1) {
+		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; ", world,
+		    fmt_bytes(a, bytes - bytes / world));
+		snprintf(how, sizeof(how), "--shard %" PRIu64, world);
+	} else if (state > parameters * STATE_OF_ADAM) {
+		say(l->next, "an optimizer with 8-bit state: some %s less; ", fmt_bytes(a, state / 4 * 3));
+		snprintf(how, sizeof(how), "--optimizer 8bit");
+	} else {
+		say(l->next, "shared among 2 ranks: up to %s less each; ", fmt_bytes(a, bytes / 2));
+		snprintf(how, sizeof(how), "--shard 2");
+	}
+	say_estimate(j, l, how);
+}
+
+/* Half of it or more is what grows: of that the leak's line says what to do, and another batch would not help. */
+static int is_grown(const struct report *r, const struct report_dev *d)
+{
+	uint64_t grown = 0;
+
+	for (size_t i = 0; i < r->leaks.cnt; i++)
+		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
+			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
+	return grown && grown >= d->peak / 2;
+}
+
+void judge_peak(const struct judge *j, const struct facts_steps *f)
+{
+	const struct report_dev *d = facts_device(j->r);
+	char a[24], dev[16];
+	struct verdict_line *l;
+	uint64_t kept, state;
+
+	if (!d || facts_is_untraced(j->r))
+		return;
+	kept = d->cats[CAT_ACTIVATION].at_peak;
+	state = d->cats[CAT_PARAMETER].at_peak + d->cats[CAT_OPTIMIZER_STATE].at_peak + d->cats[CAT_GRADIENT].at_peak +
+		d->cats[CAT_FROZEN].at_peak + d->cats[CAT_BUFFER].at_peak;
+	if (is_grown(j->r, d))
+		l = line(j, VERDICT_PEAK, VERDICT_FACT, d->peak);
+	else if (percent(kept, d->peak) >= MOST_PERCENT)
+		l = line(j, VERDICT_ACTIVATIONS, VERDICT_HINT, kept);
+	else if (percent(state, d->peak) >= MOST_PERCENT)
+		l = line(j, VERDICT_STATE, VERDICT_HINT, state);
+	else
+		l = line(j, VERDICT_PEAK, VERDICT_FACT, d->peak);
+	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
+	say_when(l->text, j->r, d, f);
+	say_parts(l->text, d);
+	if (is_grown(j->r, d))
+		say(l->text, "; most of it is what grows");
+	else
+		say_whose(l->text, j->r, d->peak);
+	if (l->kind == VERDICT_ACTIVATIONS)
+		say_checkpoint(j, l, d);
+	else if (l->kind == VERDICT_STATE)
+		say_shard(j, l, d, state);
+}
