@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Recordings that are as long as a test needs them by their own word: seconds are many steps on one machine and few on another, and a
+job tells of its steps once a second, of all that went by since.
+
+    grown.record(path, job, grown.after(lambda rep: "modules" in rep, 8), "eight steps with modules")
+"""
+import contextlib
+import json
+import os
+import signal
+
+import mt
+
+
+def told(path):
+    """The report on a recording that may still grow; None: there is nothing to report yet."""
+    done = mt.memtrace("report", path, "--json", "-q")
+    return json.loads(done.stdout) if done.returncode in (0, 3) and done.stdout else None
+
+
+def after(is_there, steps):
+    """Once a report was such, so many steps more."""
+    begun = []
+
+    def look(rep):
+        if not begun and is_there(rep):
+            begun.append(rep["steps"])
+        return bool(begun) and rep["steps"] >= begun[0] + steps
+    return look
+
+
+def wait(tracer, path, is_there, what, timeout=120):
+    """Until is_there(report) while `tracer` records."""
+    def look():
+        if not tracer.alive():
+            tracer.wait()
+            raise AssertionError(f"{tracer.argv} ended with {tracer.popen.returncode}: " + "\n".join(tracer.err))
+        rep = told(path)
+        return rep and is_there(rep)
+    return mt.wait_until(look, f"{what} in the recording", timeout, 0.5)
+
+
+def record(path, job, is_there, what, *options):
+    """A recording of a job in which is_there(report)."""
+    with mt.start("record", "-p", str(job.pid), "-o", str(path), *map(str, options)) as tracer:
+        wait(tracer, path, is_there, what)
+        mt.finish(tracer, path, timeout=60)
+
+
+@contextlib.contextmanager
+def launched(path, *argv):
+    """(tracer, pid) of a job from its first instruction on, once it is ready; it is not left behind."""
+    with mt.start("record", "-o", str(path), "--", *map(str, argv)) as tracer:
+        pid = int(tracer.line("ready ", 120).split()[1])
+        try:
+            yield tracer, pid
+        finally:
+            if tracer.alive():  # then its job may be there, too
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def named(rep, kind="parameter"):
+    """How many tensors of a kind are known by name."""
+    return rep.get("names", {}).get("kinds", {}).get(kind, {}).get("count", 0)
+
+
+def cpu(rep):
+    """Of the machine's own memory; {} before anything was seen of it."""
+    return rep["devices"].get("cpu", {})
+
+
+def at_peak(rep, category):
+    return cpu(rep).get("categories", {}).get(category, {}).get("at_peak", 0)
+
+
+def modules_at_peak(rep):
+    return sum(m["all"]["at_peak"] > 0 for m in rep.get("modules", {}).get("list", []))
+
+
+def made_by(rep, name):
+    """What the module of this name has allocated itself, as far as is known."""
+    return sum(m["own"]["alloc_bytes"] for m in rep.get("modules", {}).get("list", []) if m["name"] == name)
