@@ -123,7 +123,13 @@ def serving(*pids, args=(), is_ready=True, listen="127.0.0.1:0", headers=None, b
             for pid in pids:
                 mt.wait_attached(proc, pid)
             served.ask("/healthz", timeout=30)
-        yield served
+        try:
+            yield served
+        finally:
+            if proc.alive():  # in order: whoever is killed leaves probes behind for a moment, and the next one is told so
+                proc.signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    proc.popen.wait(60)
 
 
 def shared_serving():
