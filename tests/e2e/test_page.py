@@ -34,13 +34,8 @@ def folder():
     return pathlib.Path(path.name)
 
 
-def has_marks(rep):
-    """What a node is called is known a moment after its first call, on a busy machine many steps later."""
-    return any(len(s["marks"]) == 3 for s in rep["phases"]["steps"])
-
-
 # What a recording is long enough for, by its probes, and how many steps it has then.
-LONG_ENOUGH = {"framework,flow,regions,kernel": (has_marks, 40), "framework,ops,regions": (lambda rep: rep["leaks"], 0),
+LONG_ENOUGH = {"framework,flow,regions,kernel": (grown.has_marks, 40), "framework,ops,regions": (lambda rep: rep["leaks"], 0),
                "framework": (lambda rep: grown.cpu(rep).get("allocs", 0) > 1000, 0)}
 
 

@@ -51,7 +51,7 @@ def recording():
         with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes",
                       "framework,ops,flow,regions,kernel") as tracer:
             def is_whole(rep):
-                return grown.named(rep) >= 12 and grown.named(rep, "optimizer_state") >= 24 and any(len(s["marks"]) == 3 for s in rep["phases"]["steps"])
+                return grown.named(rep) >= 12 and grown.named(rep, "optimizer_state") >= 24 and grown.has_marks(rep)
             grown.wait(tracer, path, grown.after(is_whole, 8), "eight steps with all names and marks")
             job.signal(signal.SIGUSR1)
             job.line("rests", 60)  # no operator is open at the end
