@@ -62,11 +62,11 @@ class Page:
         self.size(width, height)
 
     def _message(self, timeout):
-        end = time.monotonic() + timeout
+        end = time.monotonic() + timeout * mt.PATIENCE
         while b"\0" not in self.buffer:
             ready, _, _ = select.select([self.got], [], [], max(0, end - time.monotonic()))
             if not ready:
-                raise AssertionError(f"Chromium said nothing for {timeout} s")
+                raise AssertionError(f"Chromium said nothing for {timeout * mt.PATIENCE:g} s")
             data = os.read(self.got, 1 << 20)
             if not data:
                 raise AssertionError("Chromium has ended")
@@ -110,7 +110,7 @@ class Page:
 
     def load_url(self, url):
         self.call("Page.navigate", url=url)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 60 * mt.PATIENCE
         while self.js("document.readyState") != "complete" or self.js("location.href") == "about:blank":
             if time.monotonic() > end:
                 raise AssertionError(f"{url} did not load")

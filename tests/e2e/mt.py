@@ -257,7 +257,7 @@ def close_shared():
 
 
 def steps_of(proc):
-    """Steps that a job has told of so far: once a second, so hundreds at a time, and not those of a recording (record_until)."""
+    """Steps that a job has told of so far: once a second, so hundreds at a time, and not those of a recording (grown.py)."""
     for text in reversed(list(proc.out)):
         if text.startswith("step "):
             return int(text.split()[1])
@@ -341,47 +341,6 @@ def finish(tracer, path=None, signal_number=2, timeout=GUARD_S):
         lost_by = {k: v for k, v in report(path, (3,))["lost"].items() if v}
         raise AssertionError(f"lost data: {lost_by}; stderr: {tracer.err}")
     check(code == 0, f"{tracer.argv}: exit {code}, stderr: {tracer.err}")
-
-
-def so_far(path):
-    """The report of a recording that grows; {} of one that has only begun."""
-    done = memtrace("report", path, "--json", "-q")
-    return json.loads(done.stdout) if done.returncode in (0, 3) and done.stdout else {}
-
-
-def record_until(pid, path, enough, what, *args, codes=(0,)):
-    """Records an attached process until the recording itself says that it has enough: enough(report of so far)."""
-    with start("record", "-p", str(pid), "-o", str(path), *map(str, args)) as tracer:
-        wait_attached(tracer, pid)
-
-        def look():
-            check(tracer.alive(), f"{tracer.argv} ended: {tracer.err[-5:]}")
-            rep = so_far(path)
-            return rep and enough(rep)
-        wait_until(look, what, 120, 0.5)
-        if 3 in codes:
-            tracer.signal(2)
-            check(tracer.wait() in codes, f"{tracer.argv}: {tracer.err[-5:]}")
-        else:
-            finish(tracer, path)
-    return path
-
-
-def steps_after_attach(cnt):
-    """For record_until: so many whole steps since the operators' probes were set."""
-    first = []
-
-    def enough(rep):
-        if rep.get("attach"):
-            first.append(rep.get("steps", 0))
-        return first and rep.get("steps", 0) >= first[0] + cnt
-    return enough
-
-
-def knows_python(rep):
-    """For record_until: what Python calls tensors and modules was read, and some of these allocated since."""
-    modules = [m for m in rep.get("modules", {}).get("list", []) if m["name"] and m["all"]["alloc_count"]]
-    return rep.get("names", {}).get("list") and len(modules) > 1
 
 
 def expect_failure(done, code, *words):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import grown
 import mt
 
 ATTACH_S_MAX = 2.0  # the promise, at mt.pace() 1; without the time for which memtrace waited for a CPU that others had
@@ -142,7 +143,7 @@ def test_sigkill_leaves_no_probe_and_a_readable_recording():
     with mt.scratch() as tmp:
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
             mt.wait_attached(tracer, job.pid, mt.OP)
-            mt.wait_until(lambda: mt.so_far(tmp / "a.mtr").get("devices", {}).get("cpu", {}).get("allocs", 0) > 1000, "a thousand allocations", 60, 0.3)
+            mt.wait_until(lambda: grown.so_far(tmp / "a.mtr").get("devices", {}).get("cpu", {}).get("allocs", 0) > 1000, "a thousand allocations", 60, 0.3)
             mt.check(mt.probed(job.pid, mt.NEW), "no probe while tracing")
             tracer.signal(signal.SIGKILL)
             tracer.wait()
@@ -274,10 +275,10 @@ def test_two_memtraces_on_one_process():
             mt.expect_failure(second, 1, str(job.pid), "hint: ")
             mt.check(first.alive(), f"the first one ended early: {first.err}")
             mt.check(mt.probed(job.pid, mt.NEW), "the second one took the first one's probes away")
-            before = mt.so_far(tmp / "a.mtr").get("steps", 0)
-            mt.wait_until(lambda: mt.so_far(tmp / "a.mtr").get("steps", 0) > before + 5, "steps in the first one's recording", 60, 0.3)
+            before = grown.so_far(tmp / "a.mtr").get("steps", 0)
+            mt.wait_until(lambda: grown.so_far(tmp / "a.mtr").get("steps", 0) > before + 5, "steps in the first one's recording", 60, 0.3)
             mt.finish(first, tmp / "a.mtr")
-        mt.record_until(job.pid, tmp / "b.mtr", lambda rep: rep.get("steps", 0) > 5, "steps in the next one's")
+        grown.record(tmp / "b.mtr", job, lambda rep: rep.get("steps", 0) > 5, "steps in the next one's")
         for name in ("a.mtr", "b.mtr"):
             mt.check(mt.lost(mt.report(tmp / name)) == 0, f"{name}: {mt.report(tmp / name)['lost']}")
     mt.check_goes_on(job)

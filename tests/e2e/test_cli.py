@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 
+import grown
 import mt
 
 
@@ -186,7 +187,7 @@ def test_truncated_and_damaged_recordings():
     """Cut anywhere: what stands before the cut is read and the report says that there was a cut."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        mt.record_until(job.pid, tmp / "a.mtr", lambda _: (tmp / "a.mtr").stat().st_size > CUT_BYTES, "a recording long enough to be cut")
+        grown.record(tmp / "a.mtr", job, lambda _: (tmp / "a.mtr").stat().st_size > CUT_BYTES, "a recording long enough to be cut")
         data = (tmp / "a.mtr").read_bytes()
         whole = mt.report(tmp / "a.mtr")["devices"]["cpu"]["allocs"]
         cut = tmp / "cut.mtr"
@@ -252,7 +253,7 @@ def test_report_csv():
     """The tables as CSV, by Python's own reader, say what JSON says."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        mt.record_until(job.pid, tmp / "a.mtr", mt.knows_python, "names of its modules")
+        grown.record(tmp / "a.mtr", job, grown.knows_python, "names of its modules")
         rep = mt.report(tmp / "a.mtr")
 
         def rows(*args):

@@ -3,6 +3,7 @@
 import json
 
 import browser
+import grown
 import mt
 import test_page
 
@@ -32,7 +33,7 @@ CONTRAST = """(() => {
 def record(tmp, name, width):
     path = tmp / f"{name}.mtr"
     with mt.job("mlp", "--width", str(width)) as proc:
-        mt.record_until(proc.pid, path, mt.knows_python, "names of its modules")
+        grown.record(path, proc, grown.knows_python, "names of its modules")
     return path
 
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 
+import grown
 import mt
 import test_serve
 
@@ -183,8 +184,8 @@ def test_hundred_ranks_in_windows():
         mt.check(make.returncode == 0, make.stderr)
         with mt.job("mlp", wrapper=("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1")) as job:
             # the first windows come before names are read
-            mt.record_until(job.pid, tmp / "one.mtr", lambda rep: sum(bool(w.get("step")) for w in rep.get("sampling", {}).get("traced", [])) >= 3,
-                            "three windows of steps with a number", "--steps", "2", "--every", "3s", codes=(0, 3))
+            grown.record(tmp / "one.mtr", job, lambda rep: sum(bool(w.get("step")) for w in rep.get("sampling", {}).get("traced", [])) >= 3,
+                         "three windows of steps with a number", "--steps", "2", "--every", "3s", codes=(0, 3))
         (tmp / "fleet").mkdir()
         subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", "100", tmp / "fleet", "37", "1"], check=True)
         out = tmp / "all.mtr"

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import subprocess
 
+import grown
 import mt
 import test_levels
 
@@ -41,7 +42,7 @@ def check_labels(job, *args, steps=80, every=12):
     with mt.scratch() as d:
         full, path, watched = d / "full.mtr", d / "gaps.mtr", d / "watched.mtr"
         with mt.job(job, *args) as running:
-            mt.record_until(running.pid, full, mt.steps_after_attach(steps), f"{steps} steps")
+            grown.record(full, running, grown.after_attach(steps), f"{steps} steps")
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, "3", str(every), path, "blocks"], check=True)
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, "3", str(every), watched], check=True)
         out = subprocess.run([mt.BUILD / "tests" / "learned_of", full, path], check=True, stdout=subprocess.PIPE).stdout

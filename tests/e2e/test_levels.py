@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import time
 
+import grown
 import mt
 import peaks
 import test_gaps
@@ -185,7 +186,7 @@ def check_gaps_of(job, args, steps, every):
     mt.ok(mt.make("build/tests/gaps_of", "build/tests/window_of"))
     with mt.scratch() as d, mt.job(job, *args) as running:
         full, path = d / "full.mtr", d / "gaps.mtr"
-        mt.record_until(running.pid, full, mt.steps_after_attach(120), "120 steps")
+        grown.record(full, running, grown.after_attach(120), "120 steps")
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, str(steps), str(every), path], check=True)
         check_traced_steps(full, path, steps)
         check_mean_step(full, path)
@@ -226,7 +227,7 @@ def test_probes_come_and_go():
         mt.check_goes_on(job)
         rep = mt.report(path)
         check_peaks(path, d)
-        full = mt.report(mt.record_until(job.pid, d / "all.mtr", mt.steps_after_attach(30), "30 steps"))
+        full = mt.report(grown.record(d / "all.mtr", job, grown.after_attach(30), "30 steps"))
     sampling = rep["sampling"]
     mt.note(f"{sampling}; of operators {rep['coverage']['idle']}")
     mt.check(sampling["windows"] >= 4 and 3 * (sampling["windows"] - 1) <= sampling["steps_traced"] <= 3 * sampling["windows"],
@@ -467,7 +468,7 @@ def test_a_window_waits_for_its_step():
         path = d / "aligned.mtr"
         with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "2", "--every", "3s", "--align", "50") as tracer:
             # the first ones come before the optimizer's count was read
-            mt.wait_until(lambda: sum(bool(w.get("step")) for w in mt.so_far(path).get("sampling", {}).get("traced", [])) >= 4, "four windows", 120, 1)
+            mt.wait_until(lambda: sum(bool(w.get("step")) for w in grown.so_far(path).get("sampling", {}).get("traced", [])) >= 4, "four windows", 120, 1)
             mt.finish(tracer, path)
         traced = mt.report(path)["sampling"]["traced"]
     mt.note(f"{[(w.get('step'), w['steps']) for w in traced]}")

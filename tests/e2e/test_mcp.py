@@ -5,7 +5,10 @@ import os
 import subprocess
 import textwrap
 
+import grown
 import mt
+
+TIMEOUT_S = {"a_client_asks": 300}
 
 # Asks what it is told to, prints the answers: a client of its own process, whose Python has the package.
 CLIENT = textwrap.dedent("""
@@ -37,13 +40,15 @@ def need_client():
 
 def client(paths, asked, mode="auto"):
     done = subprocess.run([mt.PYTHON, "-c", CLIENT, mt.MEMTRACE, mode, json.dumps([str(p) for p in paths]), json.dumps(asked)],
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=250)
     mt.check(done.returncode == 0, f"the client failed: {done.stderr[-2000:]}")
     return json.loads(done.stdout)
 
 
 def record(name, path):
-    mt.ok(mt.memtrace("record", "-p", mt.shared_job(name).pid, "-d", 3, "-o", path))
+    def is_whole(rep):
+        return grown.modules_at_peak(rep) >= 3 and (name == "mlp" or grown.at_peak(rep, "ACTIVATION"))
+    grown.record(path, mt.shared_job(name), grown.after(is_whole, 2), "a peak whose modules are known")
 
 
 def test_a_client_asks():
@@ -85,7 +90,7 @@ def test_a_client_asks():
         mt.check(old["version"] == "2025-11-25" and old["answers"][0]["data"]["verdict"] == rep["verdict"], f"{old}")
 
 
-def talk(args, lines, timeout=60):
+def talk(args, lines, timeout=120):
     """Raw lines, after a handshake; the answers to them."""
     hello = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}).encode()
     done = subprocess.run([mt.MEMTRACE, "mcp", *map(str, args)], input=b"\n".join([hello, *lines]) + b"\n", capture_output=True, timeout=timeout)
@@ -132,7 +137,7 @@ def test_has_no_rights():
             mt.check(not any(caps.values()) and status["NoNewPrivs"].strip() == "1", f"{caps}")
         finally:
             proc.stdin.close()
-            mt.check(proc.wait(10) == 0, "it ends when its input does")
+            mt.check(proc.wait(60) == 0, "it ends when its input does")
             proc.stdout.close()
 
 
@@ -148,7 +153,7 @@ def test_a_recording_in_progress():
                 if not said["isError"] and said["structuredContent"]["steps"]:  # one asked at the attach has none yet
                     steps.append(said["structuredContent"]["steps"])
                 return len(steps) > 1 and steps[-1] > steps[0]
-            mt.wait_until(grown, "answers about a recording that grows", timeout=30, pause=1)
+            mt.wait_until(grown, "answers about a recording that grows", timeout=120, pause=1)
             mt.note(f"steps in the answers: {steps}")
         finally:
             mt.finish(tracer)

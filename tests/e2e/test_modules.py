@@ -4,7 +4,6 @@ import bisect
 import collections
 import json
 import re
-import time
 
 import mt
 
@@ -189,7 +188,7 @@ def compiled(backend):
                 mt.wait_until(lambda: sum("names of" in t for t in tracer.err) >= seen + 2 or not tracer.alive(), "two more looks at the modules", 60)
                 mt.check(tracer.alive(), "; ".join(tracer.err))
                 job.tell("watch")
-                time.sleep(1)
+                job.line("watched", 60)
                 job.tell("stop")
                 job.line("stopped", 60)
                 mt.finish(tracer, mtr)

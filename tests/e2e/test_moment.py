@@ -3,7 +3,10 @@
 import collections
 import json
 
+import grown
 import mt
+
+TIMEOUT_S = {"moments_and_filters": 300}
 
 
 def lives_of(rows):
@@ -39,7 +42,8 @@ def rows(doc, by):
 def test_moments_and_filters():
     with mt.scratch() as tmp:
         path = tmp / "a.mtr"
-        mt.ok(mt.memtrace("record", "-p", mt.shared_job("transformer").pid, "-d", 4, "-o", path))
+        grown.record(path, mt.shared_job("transformer"), grown.after(lambda rep: grown.named(rep) and grown.made_by(rep, "block"), 9),
+                     "nine steps with modules")
         rep, events = mt.report(path), mt.export(path, ("--ops",))
         lives, start = lives_of(events), rep["start_ns"]
         ends = {r["step"]: r["t"] for r in events if r["ev"] == "mark" and r["mark"] == "step"}

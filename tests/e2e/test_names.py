@@ -14,6 +14,7 @@ import re
 import subprocess
 import time
 
+import grown
 import mt
 import tables
 
@@ -33,16 +34,19 @@ def bench():
 LOOKED = " names of "  # memtrace -vv says that of each look
 
 
-def record(model, tmp, seconds=2.2, options=()):
+def record(model, tmp, options=()):
     """(the report, what the job said)."""
     out, mtr = tmp / "truth.json", tmp / "names.mtr"
     with mt.job(*(["odd"] if model == "odd" else ["names", "--model", model]), "--out", out) as job:
         with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv", *options) as tracer:
-            mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(), "memtrace to record", 30)
+            mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(), "memtrace to record", 60)
             mt.check(tracer.alive(), "; ".join(tracer.err))
-            time.sleep(seconds)  # the job trains, and is looked at
+            if "--no-names" not in options:  # the job trains, and is looked at
+                mt.wait_until(lambda: sum(LOOKED in t for t in tracer.err) >= 2, "two looks at names", 60)
+            if model not in ("interpreters", "odd"):  # which have no optimizer, or each its own
+                grown.wait(tracer, mtr, lambda rep: rep["steps"] >= 3, "three steps")
             job.tell("stop")
-            job.line("stopped", 30)
+            job.line("stopped", 60)
             looks = 5 if model == "odd" else 2  # at what does not change any more; the first may have begun before
             wanted = looks + sum(LOOKED in t for t in tracer.err)
             if "--no-names" in options:

@@ -12,6 +12,7 @@ import time
 
 import mt
 
+TIMEOUT_S = {"what_there_is": 300, "without_root": 300, "by_name": 300}
 NOBODY = ["setpriv", "--reuid", "65534", "--clear-groups"]
 
 
@@ -140,7 +141,7 @@ class Terminal:
             except OSError:
                 break
         os.close(self.fd)
-        return self.proc.wait(30)
+        return self.proc.wait(60)
 
 
 def test_choosing():
@@ -159,7 +160,7 @@ def test_choosing():
     number = next(m[1] for m in (re.match(rf" *(\d+) +{job.pid} ", x) for x in t.text.splitlines()) if m)
     t.type(f"{number}\n")
     t.wait_for("\x1b[?1049h")
-    mt.wait_until(lambda: mt.probed(job.pid, mt.NEW), "its probes", 30)
+    mt.wait_until(lambda: mt.probed(job.pid, mt.NEW), "its probes", 60)
     t.type("q")
     code = t.end()
     mt.check(code == 0, f"exit {code}")

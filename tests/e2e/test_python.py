@@ -12,6 +12,7 @@ import browser
 import mt
 
 SLOW = {"tracker_transformer", "tracker_conv", "without_numpy", "steps_with_pandas_and_matplotlib"}
+TIMEOUT_S = {"pytest_plugin": 400, "tracker": 300}
 
 PACKAGE = mt.ROOT / "tools" / "python"
 
@@ -448,7 +449,7 @@ def test_pytest_plugin():
 
         def run(*options):
             done = subprocess.run([mt.PYTHON, "-m", "pytest", "-p", "memtrace.pytest_plugin", "-p", "no:cacheprovider", "--junitxml", out,
-                                   "-q", *options, tmp / "test_suite.py"], env=environment(), capture_output=True, text=True, timeout=140,
+                                   "-q", *options, tmp / "test_suite.py"], env=environment(), capture_output=True, text=True, timeout=190,
                                   cwd=tmp, check=False)
             cases = out.exists() and list(xml.etree.ElementTree.parse(out).getroot().iter("testcase"))
             mt.check(cases, f"{done.stdout} {done.stderr}")

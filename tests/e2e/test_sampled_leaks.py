@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Leaks where only some steps are traced: what a window left behind is looked for when the next one begins (docs/sampling.md). One that
 is planted must be named, with its line and who holds it; a queue, a cache that is full, an evaluation must not be."""
+import re
 import time
 
 import mt
 
 SLOW = {"a_leak_is_named_at_2_percent", "nothing_is_accused_at_2_percent"}
 # At 2 % a window is some 25 s after the last, on a busy machine 50. The others take a minute, and more where others take their part of the CPU
-TIMEOUT_S = {"a_leak_is_named": 300, "what_graphs_keep_is_named": 300, "a_leak_is_named_at_2_percent": 420, "nothing_is_accused_at_2_percent": 1000}
+TIMEOUT_S = {"a_leak_is_named": 300, "what_graphs_keep_is_named": 300, "a_leak_is_named_at_2_percent": 420, "nothing_is_accused_at_2_percent": 1000,
+             "a_queue_and_an_evaluation_are_not_accused": 300, "a_full_cache_is_not_accused": 300}
 OFTEN = ("--steps", "3", "--every", "2s")
 
 
@@ -34,7 +36,8 @@ def wait_for_leaks(how, options, seconds, is_there):
 
 
 def is_kept(leaks):
-    return leaks and leaks[0].get("holder", {}).get("path") == "kept" and leaks[0].get("stack")
+    return leaks and leaks[0].get("holder", {}).get("path") == "kept" and leaks[0].get("stack") and leaks[0]["windows"] >= 4 \
+        and leaks[0]["stayed"] >= 4 and leaks[0]["blocks"] >= 8
 
 
 def check_kept(leaks, text):
@@ -43,7 +46,9 @@ def check_kept(leaks, text):
     mt.check(leak["windows"] >= 4 and leak["stayed"] >= 4 and leak["blocks"] >= 8, f"{leak}")
     mt.check(any("changing.py" in frame["file"] and "step" in frame["function"] for frame in leak["stack"]), f"{leak['stack']}")
     words = " ".join(text.split())
-    mt.check(words.startswith("Growing: aten::empty, by 19.5 KiB a step, ") and "of the steps traced in" in words and "held by kept, a list" in words, words[:600])
+    said = re.match(r"Growing: aten::empty, by ([\d.]+) KiB a step, ", words)
+    mt.check(said and abs(float(said[1]) * 1024 - leak["bytes_slope"]) < 52, f"{leak['bytes_slope']}: {words[:200]}")
+    mt.check("of the steps traced in" in words and "held by kept, a list" in words, words[:600])
 
 
 def test_a_leak_is_named():
@@ -82,11 +87,11 @@ def check_nothing(how, options, windows, seconds):
 
 
 def test_a_queue_and_an_evaluation_are_not_accused():
-    check_nothing("queue,evaluation,checkpoint", OFTEN, 12, 120)
+    check_nothing("queue,evaluation,checkpoint", OFTEN, 12, 240)
 
 
 def test_a_full_cache_is_not_accused():
-    check_nothing("cache", OFTEN, 14, 120)
+    check_nothing("cache", OFTEN, 14, 240)
 
 
 def test_nothing_is_accused_at_2_percent():

@@ -3,9 +3,12 @@
 import json
 import subprocess
 
+import grown
 import mt
 
 TIMEOUT_S = {"every_command": 400}  # a checker written in Python, and some forty documents
+
+WITHIN = {"mlp": "0", "transformer": "block"}  # a module that allocates itself
 
 
 def whole_pid(path):
@@ -30,7 +33,8 @@ def test_every_command():
         for name in ("mlp", "transformer"):
             job = mt.shared_job(name)
             path = paths[name] = tmp / f"{name}.mtr"
-            mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "--stacks", "--stack-size", 4096, "-o", path))
+            grown.record(path, job, grown.after(lambda rep, inner=WITHIN[name]: grown.modules_at_peak(rep) and grown.made_by(rep, inner), 3),
+                         "what all commands tell of", "--stacks", "--stack-size", 4096)
             whole = check("report", "report", path, "--json")
             check("report", "report", path, "--json", "--by", "stack", "--classes", "extended")
             check("flow", "report", path, "--json", "--flow")
@@ -43,7 +47,8 @@ def test_every_command():
                 check("jsonl", "export", path, "--to", "jsonl", "--ops")
                 check("jsonl", "export", path, "--to", "jsonl", "--at", "peak", "--category", "activation", "--module", "block", "--op", "*")
         some = tmp / "some.mtr"
-        mt.ok(mt.memtrace("record", "-p", mt.shared_job("mlp").pid, "-d", 4, "--steps", 1, "--every", "0.5s", "-o", some))
+        grown.record(some, mt.shared_job("mlp"), lambda rep: "mean_step" in rep.get("sampling", {}), "a step of a window", "--steps", 1,
+                     "--every", "0.5s")
         mt.check("mean_step" in json.loads(check("report", "report", some, "--json").read_text())["sampling"], "no step was traced")
         for by in ("op", "category", "device", "module", "name", "region", "symbol", "stack"):
             check("diff", "diff", paths["mlp"], paths["transformer"], "--json", "--by", by)

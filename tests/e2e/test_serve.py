@@ -23,10 +23,12 @@ import urllib.parse
 import browser
 import mt
 import sandbox
+from test_outputs import lives
 from test_truth import BIN, build
 
 SLOW = {"slow_clients_are_shown_out", "what_it_costs", "page_in_chromium", "rules_of_the_unit", "unit_and_umask_077", "ranks_and_workers",
         "health_and_the_end", "hostile_names", "all_jobs"}
+TIMEOUT_S = {"unix_socket": 400, "prometheus_agrees_with_the_report": 300, "token": 300}
 ALONE = {"all_jobs", "metrics_through_a_flood", "metrics_while_the_loop_stands_still", "what_it_costs", "slow_clients_are_shown_out"}
 
 TOOLS = mt.ROOT / "tools" / "serve"
@@ -43,7 +45,7 @@ class Served:
 
     def __init__(self, proc):
         self.proc, self.pid = proc, proc.pid
-        line = mt.wait_until(self._line, "'serving'", 20)
+        line = mt.wait_until(self._line, "'serving'", 60)
         self.unix = match[1] if (match := re.search(r"serving unix:(\S+): curl ", line)) else None
         self.host, port = ("localhost", 80) if self.unix else re.search(r"http://([^/]+):(\d+)/ ", line).groups()
         self.port = int(port)
@@ -55,12 +57,12 @@ class Served:
             raise AssertionError(f"serve ended: {self.proc.err}")
         return next((text for text in self.proc.err if text.startswith("serving ")), None)
 
-    def ask(self, path="/metrics", method="GET", headers=None, timeout=10):
+    def ask(self, path="/metrics", method="GET", headers=None, timeout=30):
         """(status, headers, text)"""
         status, got, body = self.fetch(path, headers, method, timeout)
         return status, got, body.decode()
 
-    def fetch(self, path, headers=None, method="GET", timeout=10):
+    def fetch(self, path, headers=None, method="GET", timeout=30):
         """The same, with the bytes that came."""
         conn = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         if self.unix:
@@ -121,7 +123,13 @@ def serving(*pids, args=(), is_ready=True, listen="127.0.0.1:0", headers=None, b
             for pid in pids:
                 mt.wait_attached(proc, pid)
             served.ask("/healthz", timeout=30)
-        yield served
+        try:
+            yield served
+        finally:
+            if proc.alive():  # in order: whoever is killed leaves probes behind for a moment, and the next one is told so
+                proc.signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    proc.popen.wait(60)
 
 
 def shared_serving():
@@ -155,7 +163,7 @@ def settled(served, *form):
         values = served.metrics(*form)
         live = by(values, "memtrace_live_bytes", "category")
         return live.get("PARAMETER", 0) > 0 and live.get("OPTIMIZER_STATE") == 2 * live["PARAMETER"] + 48 and values
-    return mt.wait_until(scrape, "Adam's state to be twice the parameters", 20, 0.1)
+    return mt.wait_until(scrape, "Adam's state to be twice the parameters", 60, 0.1)
 
 
 # --- what is served ----------------------------------------------------------------------------------------
@@ -163,7 +171,7 @@ def settled(served, *form):
 def test_both_forms():
     job = mt.shared_job("mlp")
     s = shared_serving()
-    mt.wait_until(lambda: s.metrics().get(("memtrace_steps_total",), 0) > 5, "steps", 20, 0.3)
+    mt.wait_until(lambda: s.metrics().get(("memtrace_steps_total",), 0) > 5, "steps", 60, 0.3)
     for accept, kind in ((None, TEXT), ("*/*", TEXT), ("text/html,*/*;q=0.8", TEXT), ("application/json", TEXT),
                          (ACCEPT_2, OPENMETRICS), (ACCEPT_3, OPENMETRICS), (OPENMETRICS, OPENMETRICS),
                          ("application/openmetrics-text;q=0.2,text/plain;q=0.3", TEXT)):
@@ -213,10 +221,10 @@ def test_health_and_the_end():
             status, _, text = s.ask("/healthz")
             mt.check(status == 200 and text.startswith("ok: 1 process traced, "), f"{status} {text}")
             steps = s.metrics()["memtrace_steps_total",]
-            mt.wait_until(lambda: s.metrics()["memtrace_steps_total",] > steps, "more steps", 10, 0.3)
+            mt.wait_until(lambda: s.metrics()["memtrace_steps_total",] > steps, "more steps", 60, 0.3)
             job.signal(signal.SIGTERM)
             job.wait()
-            mt.wait_until(lambda: s.ask("/healthz")[0] == 503, "503", 10, 0.1)
+            mt.wait_until(lambda: s.ask("/healthz")[0] == 503, "503", 60, 0.1)
             rep = mt.report(path, (0, 3))
             mt.check(rep["coverage"]["end"] == "target gone", f"the recording ends {rep['coverage']['end']}")
             values = s.metrics()
@@ -289,7 +297,7 @@ class Prometheus:
                              *(["--web.enable-remote-write-receiver"] if sites else [])])
 
     def api(self, path, **query):
-        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             conn.request("GET", f"/api/v1/{path}?{urllib.parse.urlencode(query)}")
             answer = conn.getresponse()
@@ -326,12 +334,12 @@ def test_prometheus_agrees_with_the_report():
     with mt.scratch() as tmp, mt.job("mlp", "--width", "128") as job:
         path = tmp / "a.mtr"
         with serving(job.pid, args=("-o", path)) as s, Prometheus(tmp, [f"{s.host}:{s.port}"]) as prom:
-            mt.wait_until(prom.healthy, "a scrape", 20, 0.2)
-            mt.wait_until(lambda: prom.query("rate(memtrace_steps_total[10s]) > 0"), "a rate", 20, 0.3)
+            mt.wait_until(prom.healthy, "a scrape", 60, 0.2)
+            mt.wait_until(lambda: prom.query("rate(memtrace_steps_total[10s]) > 0"), "a rate", 60, 0.3)
             dashboard_shows(prom)
             job.signal(signal.SIGTERM)
             job.wait()
-            mt.wait_until(lambda: prom.query("memtrace_up == 0"), "memtrace_up 0", 15, 0.2)
+            mt.wait_until(lambda: prom.query("memtrace_up == 0"), "memtrace_up 0", 60, 0.2)
             rep = mt.report(path, (0, 3))
             mt.check(s.ask("/healthz")[0] == 503 and rep["coverage"]["end"] == "target gone", "the end is not told")
             same_as_report(s.metrics(), rep)
@@ -351,8 +359,8 @@ def test_prometheus_agrees_with_the_report():
                 mt.check(abs(got - wanted) <= 1e-5 * abs(wanted), f"{expr}: Prometheus {got}, report --json {wanted}")
             def pending():
                 return {a["labels"]["alertname"] for a in prom.api("alerts")["alerts"]}
-            alerts = mt.wait_until(lambda: "MemtraceTargetGone" in pending() and pending(), "the alert of the end", 15, 0.3)
-            mt.check(not alerts & {"MemtraceLeak", "MemtraceHostNearOom"}, f"alerts: {alerts}")
+            alerts = mt.wait_until(lambda: "MemtraceTargetGone" in pending() and pending(), "the alert of the end", 60, 0.3)
+            mt.check("MemtraceLeak" not in alerts, f"alerts: {alerts}")  # how full the machine is is not the job's alone
             mt.check(prom.value("scrape_duration_seconds") < 1, "a scrape takes a second")
             mt.note(f"a scrape took {prom.value('avg_over_time(scrape_duration_seconds[30s])') * 1e3:.1f} ms as Prometheus has it")
 
@@ -372,8 +380,8 @@ def dashboard_shows(prom):
             expr = target["expr"].replace("$__rate_interval", "10s")
             expr = re.sub(r"\$(job|instance|rank|device)\b", ".*", expr)
             mt.check("$" not in expr, f"{panel['title']}: unknown variable in {expr}")
-            rows = prom.query(expr)  # an invalid one raises
-            mt.check(rows or other.search(expr), f"{panel['title']}: {expr} shows nothing")
+            # An invalid one raises. Each series has a rate when it was scraped twice.
+            mt.wait_until(lambda e=expr: prom.query(e) or other.search(e), f"{panel['title']}: {expr} to show something", 30, 0.5)
             seen += 1
     for variable in dashboard()["templating"]["list"]:
         if variable["type"] == "query":
@@ -471,14 +479,14 @@ def test_rules_of_the_unit():
     with mt.Proc([*under_the_unit(), "serve", "-p", job.pid, "--listen", f"unix:{path}"]) as proc:
         s = Served(proc)
         mt.wait_attached(proc, job.pid)
-        mt.wait_until(lambda: s.metrics()["memtrace_steps_total",] > 0, "steps", 10, 0.3)
+        mt.wait_until(lambda: s.metrics()["memtrace_steps_total",] > 0, "steps", 60, 0.3)
         live = by(settled(s), "memtrace_live_bytes", "category")
         mt.check(live["PARAMETER"] > 0, f"{live}")
         proxy = pathlib.Path("/usr/lib/systemd/systemd-socket-proxyd")
         if proxy.exists() and shutil.which("systemd-socket-activate"):
             port = free_port()
             with mt.Proc(["systemd-socket-activate", "-l", f"127.0.0.1:{port}", proxy, path]):
-                mt.wait_until(lambda: not socket.socket().connect_ex(("127.0.0.1", port)), "the port", 10, 0.1)
+                mt.wait_until(lambda: not socket.socket().connect_ex(("127.0.0.1", port)), "the port", 60, 0.1)
                 conn = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
                 conn.request("GET", "/metrics")
                 mt.check(b"memtrace_up 1" in conn.getresponse().read(), "not through the proxy")
@@ -520,7 +528,7 @@ def test_unit_and_umask_077():
                     job.tell("go")
                     truth = json.loads(job.line("{"))["devices"]["host"]
                     seen = mt.wait_until(lambda: (v := s.metrics().get(("memtrace_allocations_total", ("device", "host")), 0)) >=
-                                         truth["allocs"] and v, "all allocations", 10, 0.2)
+                                         truth["allocs"] and v, "all allocations", 60, 0.2)
                     mt.check(seen == truth["allocs"], f"{seen} of {truth}")
                     job.tell("end")
 
@@ -535,12 +543,12 @@ def test_ranks_and_workers():
             return {(dict(k[1:])["rank"], dict(k[1:])["pid"]): v for k, v in values.items()
                     if k[0] == "memtrace_live_bytes" and ("category", "PARAMETER") in k and v}
         wanted = {(str(rank), str(job.pid)) for rank, job in zip((3, 7), jobs)}
-        values = mt.wait_until(lambda: set(parameters(v := s.metrics())) == wanted and v, "parameters of both", 20, 0.3)
+        values = mt.wait_until(lambda: set(parameters(v := s.metrics())) == wanted and v, "parameters of both", 60, 0.3)
         total = sum(v for k, v in values.items() if k[0] == "memtrace_live_bytes")
         mt.check(total == values["memtrace_device_live_bytes", ("device", "cpu")], "the ranks are not the device")
         jobs[0].signal(signal.SIGTERM)
         jobs[0].wait()
-        mt.wait_until(lambda: by(s.metrics(), "memtrace_process_up", "rank") == {"3": 0, "7": 1}, "rank 3 to be down", 10, 0.3)
+        mt.wait_until(lambda: by(s.metrics(), "memtrace_process_up", "rank") == {"3": 0, "7": 1}, "rank 3 to be down", 60, 0.3)
         mt.check(s.ask("/healthz")[0] == 200 and s.metrics()["memtrace_up",] == 1, "one of two is enough")
         gone = [v for k, v in s.metrics().items() if k[0] == "memtrace_live_bytes" and ("rank", "3") in k]
         mt.check(gone and not any(gone), f"a process that ended holds {gone}")
@@ -555,13 +563,13 @@ def test_all_jobs():
         def live():
             values = by(s.metrics(), "memtrace_process_live_bytes", "pid")
             return {pid for pid, live in values.items() if live}
-        mt.wait_until(lambda: str(first.pid) in live(), "the first job", 20, 0.3)
+        mt.wait_until(lambda: str(first.pid) in live(), "the first job", 60, 0.3)
         second = stack.enter_context(mt.job("mlp"))
-        mt.wait_until(lambda: {str(first.pid), str(second.pid)} <= live(), "the second job", 30, 0.3)
+        mt.wait_until(lambda: {str(first.pid), str(second.pid)} <= live(), "the second job", 60, 0.3)
         for job in (first, second):
             job.signal(signal.SIGTERM)
             job.wait()
-        mt.wait_until(lambda: not {str(first.pid), str(second.pid)} & live(), "their ends", 10, 0.3)
+        mt.wait_until(lambda: not {str(first.pid), str(second.pid)} & live(), "their ends", 60, 0.3)
         status, _, text = s.ask("/healthz")
         mt.check(status == 200 and text.startswith("ok: "), f"{status} {text}")
         s.proc.signal(signal.SIGINT)
@@ -598,7 +606,7 @@ def test_token():
             mt.check(s.ask("/healthz", headers={"Host": "any.example"})[0] == 200, "the token is enough")
             if shutil.which("prometheus"):
                 with Prometheus(tmp, [f"127.0.0.1:{s.port}"], token=True) as prom:
-                    mt.wait_until(prom.healthy, "a scrape with the token", 20, 0.2)
+                    mt.wait_until(prom.healthy, "a scrape with the token", 60, 0.2)
             mt.check(not any(TOKEN in line for line in s.proc.err), "the token is told")
             with open(f"/proc/{s.pid}/cmdline", "rb") as f:
                 mt.check(TOKEN.encode() not in f.read(), "the token can be seen")
@@ -638,14 +646,18 @@ def test_unix_socket():
         mt.check(not may_connect(s.unix, *other), "for everybody")
         done = mt.memtrace("serve", "-p", job.pid, "--listen", f"unix:{name}")
         mt.expect_failure(done, 1, "something has that name", "hint: ")
+        keeper = mt.child_of(s.proc.pid, "memtrace-keeper")
         s.proc.signal(signal.SIGKILL)
         s.proc.wait()
-        mt.wait_until(lambda: not os.path.lexists(s.unix), "the keeper to take the name away", 5)
+        mt.wait_until(lambda: not os.path.lexists(s.unix), "the keeper to take the name away", 60)
+        mt.wait_until(lambda: not lives(keeper), "the keeper's end", 60)
     with serving(job.pid, listen=f"unix:{name}") as s:
-        os.kill(mt.child_of(s.proc.pid, "memtrace-keeper"), signal.SIGSTOP)
-        for pid in (s.proc.pid, mt.child_of(s.proc.pid, "memtrace-keeper")):
+        keeper = mt.child_of(s.proc.pid, "memtrace-keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        for pid in (s.proc.pid, keeper):
             os.kill(pid, signal.SIGKILL)
         s.proc.wait()
+        mt.wait_until(lambda: not lives(keeper), "its keeper's end, and that of its probes", 60)
         mt.check(os.path.lexists(s.unix), "who took the name away?")
     env = dict(os.environ, SUDO_UID="1234", SUDO_GID="1234")
     with mt.Proc([mt.MEMTRACE, "serve", "-p", str(job.pid), "--max-overhead", "none", "--listen", f"unix:{name}",
@@ -678,7 +690,7 @@ def check_name_stays_with_the_numbers(env):
         mt.wait_attached(proc, job.pid)
         job.signal(signal.SIGTERM)
         job.wait()
-        mt.wait_until(lambda: s.ask("/healthz")[0] == 503, "503", 10, 0.1)
+        mt.wait_until(lambda: s.ask("/healthz")[0] == 503, "503", 60, 0.1)
         time.sleep(0.5)  # the probes have gone meanwhile
         mt.check(s.ask("/metrics")[0] == 200, "no last numbers")
         proc.signal(signal.SIGINT)
@@ -755,7 +767,7 @@ def test_many_connections():
         mt.check(sum(b" 200 " in a for a in listeners) == 16 and sum(b" 503 " in a for a in listeners) == 4, f"{listeners}")
         mt.check(s.ask("/metrics", timeout=10)[0] == 200, "no answer beside listeners")
         s.proc.signal(signal.SIGTERM)  # with all of them there
-        mt.check(s.proc.wait(20) in (0, 3), f"{s.proc.err}")
+        mt.check(s.proc.wait(60) in (0, 3), f"{s.proc.err}")
     mt.check_goes_on(job)
 
 
@@ -792,7 +804,7 @@ def test_metrics_through_a_flood():
         settled(s)
         times = []
         with mt.Proc([sys.executable, "-c", FLOOD, s.host, str(s.port), "8"]) as flood:
-            mt.wait_until(lambda: established(s) > 40, "the flood", 10)
+            mt.wait_until(lambda: established(s) > 40, "the flood", 60)
             while flood.alive():
                 begin = time.monotonic()
                 status, _, text = s.ask(timeout=5)
@@ -805,7 +817,7 @@ def test_metrics_through_a_flood():
                 f"{1e3 * times[len(times) * 9 // 10]:.1f} ms (90 %), worst {1e3 * times[-1]:.1f} ms")
         mt.check(made > 500 and len(times) > 40, f"{made} connections, {len(times)} scrapes")
         mt.check(times[len(times) * 9 // 10] < 0.1, f"a scrape takes {times[len(times) * 9 // 10]} s")
-        mt.wait_until(lambda: left_behind(s) == 0, "what nobody read to go", 20, 0.5)
+        mt.wait_until(lambda: left_behind(s) == 0, "what nobody read to go", 60, 0.5)
 
 
 def test_metrics_while_the_loop_stands_still():
@@ -816,7 +828,7 @@ def test_metrics_while_the_loop_stands_still():
         keeper = mt.child_of(s.pid, "memtrace-keeper")
         os.kill(keeper, signal.SIGSTOP)
         try:
-            mt.wait_until(lambda: s.metrics()["memtrace_report_age_seconds",] > 3, "the loop to stand still", 15, 0.2)
+            mt.wait_until(lambda: s.metrics()["memtrace_report_age_seconds",] > 3, "the loop to stand still", 60, 0.2)
             times, texts = [], []
             for _ in range(20):
                 begin = time.monotonic()
@@ -830,7 +842,7 @@ def test_metrics_while_the_loop_stands_still():
         mt.note(f"slowest of 20 answers: {1e3 * max(times):.1f} ms")
         mt.check(len(set(texts)) == 1, f"the loop did not stand still: {set(texts)}")
         mt.check(max(times) < 0.1, f"an answer took {max(times)} s")
-        mt.wait_until(lambda: s.metrics()["memtrace_report_age_seconds",] < 2, "new numbers", 15, 0.2)
+        mt.wait_until(lambda: s.metrics()["memtrace_report_age_seconds",] < 2, "new numbers", 60, 0.2)
 
 
 def left_behind(s):
@@ -889,7 +901,7 @@ def test_hostile_names():
         with serving(job.pid) as s:
             for accept in (OPENMETRICS, TEXT):
                 values = mt.wait_until(lambda a=accept: (v := s.metrics(a)).get(("memtrace_allocations_total", ("device", "cpu")), 0) > 5 and v,
-                                       "allocations", 15, 0.3)
+                                       "allocations", 60, 0.3)
                 ranks = set(by(values, "memtrace_process_up", "rank"))
                 mt.check(len(ranks) == 1 and len(next(iter(ranks)).encode()) < 128 and '0"} 1' in next(iter(ranks)), f"{ranks}")
                 mt.check(any('</script>"\\' in dict(k[1:]).get("comm", "") for k in values), "the name is not there")
@@ -910,10 +922,10 @@ def test_events_and_page():
     mt.check("default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy, policy)
     mt.check(re.search(r'Policy" content="([^"]*)"', text)[1] in policy, "the page's policy is another")
     docs = []
-    with socket.create_connection((s.host, s.port), 10) as c:
+    with socket.create_connection((s.host, s.port), 30) as c:
         c.sendall(b"GET /events HTTP/1.0\r\n\r\n")
         f = c.makefile("rb")
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while len(docs) < 3:
             line = f.readline()
             mt.check(line and time.monotonic() < end, f"the events end after {len(docs)}")
@@ -938,9 +950,9 @@ def test_page_in_chromium():
             raise mt.Skip("this build has no chart library: make page-library")
         with browser.open(f"{s.url}/") as page:
             points = "memtrace.model() ? memtrace.model().lanes[0]?.t.length ?? 0 : 0"
-            mt.wait_until(lambda: page.js(points) >= 3, "points", 20, 0.3)
+            mt.wait_until(lambda: page.js(points) >= 3, "points", 60, 0.3)
             first = page.js(points)
-            mt.wait_until(lambda: page.js(points) >= first + 2, "more points", 20, 0.3)
+            mt.wait_until(lambda: page.js(points) >= first + 2, "more points", 60, 0.3)
             mt.check("Live" in page.js("document.getElementById('live').innerText"), "it does not say that it is live")
             mt.check(page.js("document.querySelectorAll('#ops tbody tr').length") > 5, "no operators")
             mt.check(page.js("document.getElementById('icicle').hidden"), "an empty part is shown")
@@ -954,16 +966,16 @@ def test_page_in_chromium():
                      page.js("document.activeElement === document.querySelector('#ops input')"), "news take the keyboard away")
             page.js("memtrace.state.range = [memtrace.model().duration / 2, memtrace.model().duration]")
             was = page.js("memtrace.state.range[1]")
-            mt.wait_until(lambda: page.js("memtrace.state.range[1]") > was, "the view to go along", 10, 0.3)
+            mt.wait_until(lambda: page.js("memtrace.state.range[1]") > was, "the view to go along", 60, 0.3)
             page.press("#live-pause")
             held = page.js("memtrace.model().duration")
             time.sleep(2.5)
             mt.check(page.js("memtrace.model().duration") == held, "pause does not hold")
             page.press("#live-pause")
-            mt.wait_until(lambda: page.js("memtrace.model().duration") > held, "it to go on", 10, 0.3)
+            mt.wait_until(lambda: page.js("memtrace.model().duration") > held, "it to go on", 60, 0.3)
             job.signal(signal.SIGTERM)
             job.wait()
-            mt.wait_until(lambda: "have ended" in page.js("document.getElementById('live').innerText"), "the end to be told", 15, 0.3)
+            mt.wait_until(lambda: "have ended" in page.js("document.getElementById('live').innerText"), "the end to be told", 60, 0.3)
             mt.check(not page.errors, f"the console says: {page.errors}")
             asked = {u for u in page.requests if not u.startswith("data:")}
             mt.check(asked == {f"{s.url}/", f"{s.url}/events"}, f"the page asked for {asked}")

@@ -2,15 +2,21 @@
 """What targets do while they are watched: load libraries, fork, exec, die; and targets with nothing to see."""
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
 import subprocess
 import time
 
+import grown
 import mt
 
 ALONE = {"record_of_all_jobs", "record_of_all_jobs_has_a_name_of_its_own"}
+
+
+def has_worked(rep):
+    return grown.cpu(rep).get("allocs", 0) > 1000 and any(op["name"].startswith("aten::addmm") for op in rep["ops"])
 
 
 def test_torch_loaded_after_the_attach():
@@ -25,12 +31,9 @@ def test_torch_loaded_after_the_attach():
             job.tell("go")
             job.line("ready ", 120)
             mt.wait_attached(tracer, job.pid, mt.OP)
-            time.sleep(1.5)
+            grown.wait(tracer, tmp / "a.mtr", has_worked, "operators of its steps")
             mt.finish(tracer, tmp / "a.mtr")
-        rep = mt.report(tmp / "a.mtr")
         mt.check_goes_on(job)
-    mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"{rep['devices']}")
-    mt.check(any(op["name"].startswith("aten::addmm") for op in rep["ops"]), f"{rep['ops']}")
 
 
 def children(pid):
@@ -68,7 +71,8 @@ def test_forked_workers_are_followed():
 
 
 FORKS_UNSEEN = """
-import os, sys, threading, time, torch
+import os, signal, sys, threading, time, torch
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 print("ready", flush=True)
 sys.stdin.readline()
 # more news than the kernel has room for while nobody listens: two records each
@@ -78,11 +82,11 @@ for _ in range(12000):
     t.join()
 pid = os.fork()
 if not pid:
-    time.sleep(2)
+    signal.sigwait([signal.SIGUSR1])
     for _ in range(2000):
         torch.ones(100)
-    print("child", os.getpid(), flush=True)
-    time.sleep(60)
+    print("worked", flush=True)
+    time.sleep(600)
     os._exit(0)
 sys.stdin.readline()
 os.kill(pid, 9)
@@ -104,11 +108,14 @@ def test_children_are_found_after_lost_news():
                 seen = []
                 mt.wait_until(lambda: (seen.append(children.read_text().split()) or len(seen) > 3) and seen[-1]
                               and seen[-1] == seen[-2] == seen[-3], "the last child", timeout=60, pause=0.2)
+                child, = map(int, seen[-1])
                 tracer.signal(signal.SIGCONT)
-                child = int(job.stdout.readline().split()[1])
-                time.sleep(1)
+                mt.wait_until(lambda: any(t.startswith(f"attached to {child} ") for t in list(tracer.err)) or not tracer.alive(),
+                              f"child {child} to be followed", 60)
+                os.kill(child, signal.SIGUSR1)
+                job.stdout.readline()
                 tracer.signal(signal.SIGINT)
-                mt.check(tracer.wait(30) == 3, f"lost news are a loss: {tracer.err}")
+                mt.check(tracer.wait(60) == 3, f"lost news are a loss: {tracer.err}")
             rep = mt.report(tmp / "a.mtr", codes=(3,))
             mt.check(rep["lost"]["sideband"] > 0, f"nothing was lost, so nothing is tested: {rep['lost']}")
             mt.check(child in {p["pid"] for p in rep["processes"]}, f"{child} is not followed: {rep['processes']}")
@@ -119,11 +126,12 @@ def test_children_are_found_after_lost_news():
         finally:
             if job.stdin and not job.stdin.closed:
                 job.stdin.close()  # it takes the child along
-            job.wait(10)
+            job.wait(60)
 
 
 BECOMES_A_DAEMON = """
-import os, sys, time
+import os, signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 print("ready", flush=True)
 sys.stdin.readline()
 pid = os.fork()
@@ -131,9 +139,10 @@ if not pid:
     if os.fork():
         os._exit(0)  # before anybody has heard of the one that it made
     print("daemon", os.getpid(), flush=True)
-    for _ in range(200):
-        x = [bytes(9000) for _ in range(50)]
-        time.sleep(.02)
+    signal.sigwait([signal.SIGUSR1])
+    x = [bytes(9000) for _ in range(500)]
+    print("worked", flush=True)
+    time.sleep(600)
     os._exit(0)
 os.waitpid(pid, 0)
 sys.stdin.readline()
@@ -144,6 +153,7 @@ def test_daemons_are_followed():
     """A grandchild whose parent has ended at once is the job's own still, though /proc says that it is another's child."""
     with mt.scratch() as tmp, subprocess.Popen(["/usr/bin/python3", "-c", BECOMES_A_DAEMON], stdin=subprocess.PIPE,
                                                stdout=subprocess.PIPE, text=True) as job:
+        daemon = None
         try:
             job.stdout.readline()
             with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--probes", "host") as tracer:
@@ -152,25 +162,26 @@ def test_daemons_are_followed():
                 job.stdin.flush()
                 daemon = int(job.stdout.readline().split()[1])
                 mt.wait_attached(tracer, daemon, mt.MALLOC)
-                time.sleep(1)
+                os.kill(daemon, signal.SIGUSR1)
+                job.stdout.readline()
                 mt.finish(tracer, tmp / "a.mtr")
             births = sum(e["ev"] == "create" and e["pid"] == daemon for e in mt.export(tmp / "a.mtr"))
             mt.check(births >= 500, f"{births} births of the daemon")
         finally:
+            if daemon:
+                os.kill(daemon, signal.SIGKILL)
             job.stdin.close()
-            job.wait(10)
+            job.wait(60)
 
 
 def test_launch_and_exec():
     """record -- CMD: the shell it starts becomes Python, and the exit status is shown as it was."""
     with mt.scratch() as tmp:
-        done = mt.memtrace("record", "-o", tmp / "a.mtr", "--", "sh", "-c",
-                           f"exec {mt.PYTHON} {mt.JOBS}/mlp.py --seconds 2", timeout=90)
-        mt.ok(done)
-        mt.check("result steps=" in done.stdout + done.stderr, "the command's own output is missing")
-        rep = mt.report(tmp / "a.mtr")
-    mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"{rep['devices']}")
-    mt.check(any(op["name"].startswith("aten::addmm") for op in rep["ops"]), f"{rep['ops'][:3]}")
+        with grown.launched(tmp / "a.mtr", "sh", "-c", f"exec {mt.PYTHON} {mt.JOBS}/mlp.py") as (tracer, pid):
+            grown.wait(tracer, tmp / "a.mtr", has_worked, "operators of its steps")
+            os.kill(pid, signal.SIGTERM)
+            mt.finish(tracer, tmp / "a.mtr", None, 60)
+            mt.check(any(line.startswith("result steps=") for line in tracer.out), "the command's own output is missing")
 
 
 def test_launch_of_a_missing_command():
@@ -183,9 +194,9 @@ def test_target_killed_while_traced():
     with mt.scratch() as tmp, mt.job("mlp") as job:
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
             mt.wait_attached(tracer, job.pid, mt.OP)
-            time.sleep(1)
+            grown.wait(tracer, tmp / "a.mtr", lambda rep: grown.cpu(rep).get("allocs", 0) > 100, "allocations")
             job.signal(signal.SIGKILL)
-            mt.finish(tracer, tmp / "a.mtr", None, 10)
+            mt.finish(tracer, tmp / "a.mtr", None, 60)
         rep = mt.report(tmp / "a.mtr")
     mt.check(rep["devices"]["cpu"]["allocs"] > 100, f"{rep['devices']}")
     mt.check(rep["devices"]["cpu"]["live"] == 0, "blocks of a dead process count as live")
@@ -199,10 +210,17 @@ def test_target_dies_while_attaching():
                 time.sleep(pause)
                 proc.signal(signal.SIGKILL)
                 proc.wait()
-                code = tracer.wait(15)
+                code = tracer.wait(60)
             mt.check(code in (0, 1), f"exit {code}: {tracer.err}")
             mt.check(code == 0 or any(line.startswith("memtrace: ") for line in tracer.err),
                      f"no message: {tracer.err}")
+
+
+def makes_steps(job):
+    """Some after now: it tells of them once a second, so the first news may be old."""
+    for _ in range(2):
+        before = mt.steps_of(job)
+        mt.wait_until(lambda n=before: mt.steps_of(job) > n, "steps", 60)
 
 
 def test_record_of_all_jobs():
@@ -216,10 +234,9 @@ def test_record_of_all_jobs():
         for job in jobs:
             mt.wait_attached(tracer, job.pid, mt.OP)
         jobs.append(stack.enter_context(mt.job(*slow)))
-        mt.wait_attached(tracer, jobs[-1].pid, mt.OP, 20)
+        mt.wait_attached(tracer, jobs[-1].pid, mt.OP)
         for job in jobs:
-            before = mt.steps_of(job)
-            mt.wait_until(lambda j=job, n=before: mt.steps_of(j) > n, "steps", 10)
+            makes_steps(job)
         for job in jobs[1:]:
             job.signal(signal.SIGTERM)
             mt.check(job.wait() == 0, f"{job.err}")
@@ -227,7 +244,8 @@ def test_record_of_all_jobs():
         jobs[0].signal(signal.SIGKILL)
         jobs[0].wait()
         late = stack.enter_context(mt.job(*slow))
-        mt.wait_attached(tracer, late.pid, mt.OP, 20)
+        mt.wait_attached(tracer, late.pid, mt.OP)
+        makes_steps(late)
         tracer.signal(signal.SIGINT)
         mt.check(tracer.wait() in (0, 3), f"{tracer.err}")
         mt.check_goes_on(late)
@@ -284,8 +302,7 @@ def test_stripped_program_of_a_shared_libc():
     with mt.scratch() as tmp, mt.Proc([binary]) as proc:
         proc.line("ready ")
         with mt.start("record", "-p", str(proc.pid), "--probes", "host", "-o", str(tmp / "a.mtr")) as tracer:
-            mt.wait_until(lambda: mt.probed(proc.pid, mt.MALLOC) or not tracer.alive(), "a probe at malloc", 15)
-            time.sleep(0.5)
+            mt.wait_attached(tracer, proc.pid, mt.MALLOC)
             proc.tell("go")
             proc.line("done")
             mt.finish(tracer, tmp / "a.mtr")

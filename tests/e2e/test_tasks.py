@@ -223,7 +223,8 @@ def record(path, jobs):
     with mt.start("record", *pids, "-o", str(path), "-vv") as tracer:
         for job in jobs:
             mt.wait_attached(tracer, job.pid, mt.OP, 90)
-        mt.wait_until(lambda: sum("names of" in t for t in tracer.err) >= len(jobs) or not tracer.alive(), "a look at the names", 90)
+        mt.wait_until(lambda: all(any(f"process {job.pid}: " in t and "names of" in t for t in tracer.err) for job in jobs) or not tracer.alive(),
+                      "a look at the names of each", 90)
         mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
         for job in jobs:
             job.tell("count 50")

@@ -60,7 +60,7 @@ def wait_attached(tracer):
             tracer.wait()
             raise AssertionError(f"{tracer.argv} ended with {tracer.popen.returncode}: {tracer.err}")
         return any(line.startswith("attached") for line in list(tracer.err))
-    mt.wait_until(look, "'attached' of memtrace", 20, 0.005)
+    mt.wait_until(look, "'attached' of memtrace", 60, 0.005)
 
 
 def equal(what, seen, true):
@@ -240,7 +240,7 @@ def test_usdt_of_children():
         pids = [int(p) for p in job.line("forked ").split()[1:]]
         mt.check(len(pids) == 3, f"forked {pids}")
         for pid in pids:
-            mt.wait_until(lambda: any(t.startswith(f"attached to {pid} ") for t in list(tracer.err)), f"child {pid} to be followed", 20)
+            mt.wait_until(lambda: any(t.startswith(f"attached to {pid} ") for t in list(tracer.err)), f"child {pid} to be followed", 60)
         job.tell("go")
 
     run = Run(["truth_fork"], "usdt", second=forked)

@@ -27,7 +27,7 @@ def record(tmp, *how):
         asked = [word for probe in PROBES for word in ("--usdt", probe)]
         tracer = stack.enter_context(mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--probes", "usdt,host",
                                               "--min-size", "1M", *asked))
-        mt.wait_until(lambda: any(t.startswith("attached to") for t in tracer.err) or not tracer.alive(), "attached", 20)
+        mt.wait_until(lambda: any(t.startswith("attached to") for t in tracer.err) or not tracer.alive(), "attached", 60)
         job.tell("go")
         said = json.loads(job.line("{"))
         mt.finish(tracer, tmp / "a.mtr")

@@ -7,18 +7,38 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 
+import grown
 import mt
 
 KEYS = {"kind", "severity", "text", "bytes", "next"}
-TIMEOUT_S = {"holes": 300}  # two jobs from their first instruction on
+# holes: two jobs from their first instruction on
+TIMEOUT_S = {"holes": 400, "rank": 300, "activations": 300, "state_of_some_steps": 300, "workers": 300, "growing_workers": 300}
 SEVERITIES = ["problem", "hint", "fact"]
 
 
 def recorded(path, *args):
     """A job from its first instruction to its end."""
     return mt.memtrace("record", "-o", path, "--", mt.PYTHON, *args, timeout=250)
+
+
+def launched(path, kind, is_there, what, codes=(0,), then=None):
+    """A job of jobs/verdict.py from its first instruction on, until is_there(report); what memtrace said. then(pid): before that, when
+    its steps are seen."""
+    with grown.launched(path, mt.PYTHON, mt.JOBS / "verdict.py", kind, "--quiet", "--warmup", "0") as (tracer, pid):
+        if then:
+            grown.wait(tracer, path, lambda rep: rep["ops"] and rep["steps"] >= 30, "thirty steps")
+            then(pid)
+        grown.wait(tracer, path, is_there, what)
+        os.kill(pid, signal.SIGTERM)
+        mt.check(tracer.wait(60) in codes, f"record: {tracer.popen.returncode}: {tracer.err}")
+        return "\n".join(tracer.err)
+
+
+def first_kind(rep):
+    return rep["verdict"][0]["kind"] if rep.get("verdict") else None
 
 
 def verdict_of(path):
@@ -41,7 +61,7 @@ def run_next(path, line):
 def test_leak():
     with mt.scratch() as d:
         with mt.job("planted", "graph", "--quiet", "--warmup", 0.3) as job:
-            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", 3, "-o", d / "a.mtr"))
+            grown.record(d / "a.mtr", job, lambda rep: first_kind(rep) == "leak", "what grows")
         rep, lines = verdict_of(d / "a.mtr")
         first = lines[0]
         mt.check((first["kind"], first["severity"]) == ("leak", "problem"), f"{lines}")
@@ -51,7 +71,7 @@ def test_leak():
 
 def test_state():
     with mt.scratch() as d:
-        mt.ok(recorded(d / "a.mtr", mt.JOBS / "verdict.py", "state", "--warmup", 0, "--steps", 60))
+        launched(d / "a.mtr", "state", grown.after(lambda rep: grown.at_peak(rep, "OPTIMIZER_STATE"), 20), "twenty steps with their state")
         rep, lines = verdict_of(d / "a.mtr")
         cpu = rep["devices"]["cpu"]
         mt.check(lines[0]["kind"] == "state" and 0.6 * cpu["peak"] <= lines[0]["bytes"] <= cpu["peak"], f"{lines}")
@@ -63,7 +83,9 @@ def test_state():
 def test_state_of_some_steps():
     """estimate refuses recordings of some steps: what the verdict says then is pasted into a shell, and answers."""
     with mt.scratch() as d, mt.job("verdict", "state", "--quiet", "--warmup", 0.3) as job:
-        mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "--max-overhead", 2, "-d", 6, "-o", d / "a.mtr", timeout=120))
+        def is_of_some(rep):
+            return first_kind(rep) == "state" and 0 < rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"]
+        grown.record(d / "a.mtr", job, is_of_some, "a verdict on some steps", "--max-overhead", 2)
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "state" and rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"], f"{lines}")
         said = re.search(r"in (?:each|\d+) of (\d+) traced steps", lines[0]["text"])
@@ -78,8 +100,9 @@ def test_state_of_some_steps():
 
 def test_spike():
     with mt.scratch() as d:
-        done = mt.ok(recorded(d / "a.mtr", mt.JOBS / "verdict.py", "spike", "--warmup", 0, "--steps", 80))
-        mt.check("nothing lost" in done.stderr, done.stderr)
+        said = launched(d / "a.mtr", "spike", grown.after(lambda rep: first_kind(rep) == "spike", 20), "a spike, and twenty steps more",
+                        then=lambda pid: os.kill(pid, signal.SIGUSR2))
+        mt.check("nothing lost" in said, said)
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "spike" and re.match(r"Step \d+ peaks at .*, alone of \d+ steps$", lines[0]["text"]), f"{lines}")
         mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
@@ -101,7 +124,7 @@ def test_workers():
                 done = mt.memtrace("report", d / "a.mtr", "--json", "-q")
                 return done.returncode in (0, 3) and sum(p["comm"] == "pt_data_worker" and p.get("use", {}).get("private", 0) > 100 << 20
                                                          for p in json.loads(done.stdout)["processes"]) == 2
-            mt.wait_until(told, "the kernel's word on both workers", 40, 0.5)
+            mt.wait_until(told, "the kernel's word on both workers", 120, 0.5)
             mt.finish(tracer, d / "a.mtr")
         _, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "workers" and lines[0]["text"].startswith("2 DataLoader workers"), f"{lines}")
@@ -117,7 +140,7 @@ def test_growing_workers():
             def first():
                 done = mt.memtrace("report", d / "a.mtr", "--json", "-q")
                 return done.returncode in (0, 3) and (json.loads(done.stdout)["verdict"] or [{"text": ""}])[0]["text"]
-            mt.wait_until(lambda: "it grows by" in (first() or ""), "the growth of both workers", 60, 1)
+            mt.wait_until(lambda: "it grows by" in (first() or ""), "the growth of both workers", 200, 1)
             mt.finish(tracer, d / "a.mtr")
         _, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "workers" and "by copy-on-write: " in lines[0]["text"], f"{lines}")
@@ -128,7 +151,8 @@ def test_holes():
     """What was freed stays with the C library, in pieces; the call that is proposed gives it back."""
     with mt.scratch() as d:
         for kind in ("holes", "trimmed"):
-            mt.ok(recorded(d / f"{kind}.mtr", mt.JOBS / "verdict.py", kind, "--warmup", 0, "--seconds", 5), (0, 3))
+            is_seen = (lambda rep: any(l["kind"] == "fragmented" for l in rep.get("verdict", []))) if kind == "holes" else (lambda rep: rep["steps"])
+            launched(d / f"{kind}.mtr", kind, grown.after(is_seen, 12), "twelve steps after it", (0, 3))
         rep, lines = verdict_of(d / "holes.mtr")
         mt.check(lines[0]["kind"] == "fragmented" and "malloc_trim" in lines[0]["next"], f"{lines}")
         mt.check(400 << 20 < lines[0]["bytes"] < 600 << 20, f"{lines}")
@@ -160,7 +184,8 @@ def test_activations():
     """The demo: what is proposed is what estimate says, and the page and the report show one peak."""
     with mt.scratch() as d:
         with mt.job("transformer", "--quiet") as job:
-            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", 6, "-o", d / "a.mtr"))
+            grown.record(d / "a.mtr", job, grown.after(lambda rep: first_kind(rep) == "activations" and grown.modules_at_peak(rep), 5),
+                         "what the verdict rests on")
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "activations" and not any(l["severity"] == "problem" for l in lines), f"{lines}")
         modules = rep.get("modules", {}).get("list", [])

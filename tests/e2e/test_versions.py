@@ -19,6 +19,7 @@ import subprocess
 import mt
 
 SLOW = {"torch_of_the_tests_transformer"}
+TIMEOUT_S = {"torch_of_the_tests_mlp": 300}
 ON_REQUEST = {"torch_113_mlp", "torch_113_transformer", "torch_other_mlp", "torch_other_transformer"}
 
 DEBIAN = "/usr/bin/python3"
@@ -110,8 +111,12 @@ def compare(python, model):
     with mt.scratch() as d:
         out, mtr = d / "told.json", d / "job.mtr"
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-        mt.ok(mt.memtrace("record", "--probes", "framework,flow,views", "-o", mtr, "--", python, mt.JOBS / "pointers.py",
-                          "--model", model, "--width", 64, "--batch", 8, "--out", out, timeout=140, env=env))
+        job = [python, mt.JOBS / "pointers.py", "--model", model, "--width", 64, "--batch", 8, "--out", out]
+        with mt.start("record", "--probes", "framework,flow,views", "-o", mtr, "--", *job, env=env) as tracer:
+            pid = int(tracer.line("ready ", 120).split()[1])
+            mt.wait_attached(tracer, pid, mt.OP, 120)
+            tracer.tell("go")
+            mt.finish(tracer, mtr, None, 120)
         told = json.loads(out.read_text())
         frames, changes, strangers = frames_of(mtr)
         rows = mt.export(mtr)

@@ -24,6 +24,7 @@ import subprocess
 import tempfile
 import time
 
+import grown
 import mt
 
 SLOW = {"torch_snapshot_in_memory_viz", "torch_snapshot_in_newest_torch"}  # the latter: make check-snapshot-newest
@@ -42,12 +43,6 @@ def folder():
     return pathlib.Path(path.name)
 
 
-def named(path):
-    """What Python calls tensors, as far as the recording is written."""
-    done = mt.memtrace("report", path, "--json", "-q")
-    return done.returncode in (0, 3) and json.loads(done.stdout).get("names", {}).get("list")
-
-
 @functools.cache
 def recording():
     mt.need_root()
@@ -55,15 +50,11 @@ def recording():
     with mt.job("mlp", "--width", "512") as job:  # few steps a second: torch's own reader is slow
         with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes",
                       "framework,ops,flow,regions,kernel") as tracer:
-            mt.wait_attached(tracer, job.pid, mt.OP)
-            for _ in range(2):  # the job tells of its steps once a second: the first news may be old
-                before = mt.steps_of(job) + 5
-                mt.wait_until(lambda least=before: mt.steps_of(job) > least, "the job's steps", 60)
-            mt.wait_until(lambda: named(path), "names of the job's parameters", 60, 0.5)
-            named_at = mt.steps_of(job)
-            mt.wait_until(lambda: mt.steps_of(job) > named_at + 5, "steps of what has names", 60)
+            def is_whole(rep):
+                return grown.named(rep) >= 12 and grown.named(rep, "optimizer_state") >= 24 and grown.has_marks(rep)
+            grown.wait(tracer, path, grown.after(is_whole, 8), "eight steps with all names and marks")
             job.signal(signal.SIGUSR1)
-            job.line("rests", 30)  # no operator is open at the end
+            job.line("rests", 60)  # no operator is open at the end
             tracer.signal(signal.SIGINT)
             mt.check(tracer.wait(60) in (0, 3), f"record: {tracer.err}")
     return path

@@ -24,6 +24,8 @@ static void seeds__on_abort(int sig)
 	fprintf(stderr, "failed: %s %" PRIu64 " 0\n", seeds_name, seeds_now);
 }
 
+#define RUNS_MIN 4 /* of a simulation that goes on for a time: on a slow machine, too, one of each kind */
+
 /* How many runs; run gives its number of events. */
 static uint64_t seeds__run(const char *name, int argc, char **argv, uint64_t (*run)(uint64_t seed), uint64_t *ret_events)
 {
@@ -38,7 +40,7 @@ static uint64_t seeds__run(const char *name, int argc, char **argv, uint64_t (*r
 	do {
 		seeds_now = seed + runs++;
 		*ret_events += run(seeds_now);
-	} while (now_ns() < end_ns);
+	} while (now_ns() < end_ns || (seconds > 0 && runs < RUNS_MIN));
 	return runs;
 }
 

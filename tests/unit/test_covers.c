@@ -243,7 +243,7 @@ static void a_file_that_goes_takes_its_own_along(void **state)
 	r.lib.ino++;
 	attach(&r, 0, &longest);
 	assert_int_equal(cnt_of(covered), SITES);
-	for (int i = 0; i < 2000 && !closer__is_idle(r.p.closer); i++)
+	for (int i = 0; i < 20000 && !closer__is_idle(r.p.closer); i++)
 		usleep(1000);
 	assert_int_equal(r.p.covers.cnt, covers_made);
 	probes__detach(&r.p, 12345); /* the first file's covers go with the next process that ends */

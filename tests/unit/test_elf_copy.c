@@ -213,10 +213,10 @@ static void a_sparse_giant_is_an_error(void **state)
 	make_giant("giant.so", SHT_PROGBITS, ".rodata", 8ull << 30);
 	e = open_again("giant.so");
 	assert_int_equal(elf__find_symbol(e, "second", &sym), 0);
-	t0 = now_ns();
+	t0 = cpu_ns();
 	assert_int_equal(elf__section(e, ".rodata", &bytes, &len, &vaddr), -ENOENT);
 	assert_int_equal(elf__failed(e, NULL), -EFBIG);
-	assert_true(now_ns() - t0 < 100000000ull); /* refused, not read */
+	assert_true(cpu_ns() - t0 < 100000000ull); /* refused, not read: that takes seconds */
 	has_nothing(e);
 	elf__free(e);
 	/* Longer than any address space that we would give. */

@@ -185,7 +185,7 @@ static void test_slow_sync_behind_a_stall(void **state)
 	kill(rec_disk__pid(disk), SIGCONT);
 	while (rec_writer__bytes(w) < before + (32u << 10))
 		usleep(1000);
-	assert_true(now_ns() - begin < 2 * S);
+	assert_true(now_ns() - begin < 3 * S); /* the sync takes 4 s */
 	*sync_s = 0;
 	assert_int_equal(rec_writer__wait(w, 10 * S, &err), 0);
 	assert_int_equal(rec_writer__close(w, &err), 0);

@@ -18,7 +18,7 @@
 static struct {
 	pid_t pid;
 	size_t at;
-	uint64_t ns, budget_ns;
+	uint64_t ns, budget_ns, rest_ns;
 	uint32_t more;
 } calls[64];
 static size_t calls_cnt;
@@ -34,6 +34,7 @@ int paper_attach(struct keeper *k, pid_t pid, const struct plan *plan, struct at
 	calls[calls_cnt].pid = pid;
 	calls[calls_cnt].at = ret->at;
 	calls[calls_cnt].budget_ns = ret->budget_ns;
+	calls[calls_cnt].rest_ns = ret->rest_ns;
 	calls[calls_cnt].more = ret->more;
 	calls[calls_cnt++].ns = now_ns();
 	if (ret->budget_ns && ret->at < OTHERS && to > OTHERS)
@@ -190,17 +191,16 @@ static void who_is_at_work_rests(void **state)
 	(void)state;
 	assert_true(57000000ull * SLICE_NS / (SLICE_NS + REST_NS) < 10000000 && REST_HASTY_NS < REST_NS);
 	for (int at_work = 0; at_work < 2; at_work++) {
-		int shorter = 0;
-
 		rig__init(&r);
 		one = setter__add(r.s, &r.procs[0], r.ref, NULL);
 		assert_non_null(one);
 		one->is_hasty = 1;
 		one->is_at_work = at_work;
 		turn_until(&r, 4);
-		for (size_t i = 1; i < calls_cnt; i++)
-			shorter += calls[i].ns - calls[i - 1].ns < REST_NS;
-		assert_true(at_work ? !shorter : shorter);
+		for (size_t i = 1; i < calls_cnt; i++) {
+			assert_int_equal(calls[i].rest_ns, at_work ? REST_NS : REST_HASTY_NS);
+			assert_true(calls[i].ns - calls[i - 1].ns >= calls[i].rest_ns);
+		}
 		rig__done(&r);
 	}
 }

@@ -35,7 +35,7 @@
 /* Until it is killed; whatever fails, not for good. */
 static void sleep_on(void)
 {
-	alarm(20);
+	alarm(120);
 	for (;;)
 		pause();
 }
@@ -85,7 +85,7 @@ static void parent_main(const struct parent *p)
 {
 	char how;
 
-	alarm(20);
+	alarm(120);
 	while (read(p->ask[0], &how, 1) == 1) {
 		pid_t pid = fork();
 
@@ -135,7 +135,7 @@ static void parent__end(struct parent *p)
 /* Of no child of ours: somebody else reaps it. */
 static void await_end(pid_t pid)
 {
-	for (int i = 0; i < 5000 && !kill(pid, 0); i++)
+	for (int i = 0; i < 20000 && !kill(pid, 0); i++)
 		usleep(1000);
 }
 
@@ -143,7 +143,7 @@ static void await_orphan(pid_t pid, pid_t parent)
 {
 	char path[40], text[512];
 
-	for (int i = 0; i < 1000; i++, usleep(1000)) {
+	for (int i = 0; i < 20000; i++, usleep(1000)) {
 		FILE *f;
 		int ppid = 0;
 

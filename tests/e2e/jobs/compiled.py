@@ -3,6 +3,7 @@
 """A job of compiled parts, which says when each of them ran (test_modules.py).
 
     ready PID          training, compiled
+    watched            after `watch` on stdin, when twenty steps have gone by
     stop               --out has [begin, end, path, phase], ns since 1970, of the steps from `watch` on
 
 A module that is not compiled calls one that is compiled in place (Module.compile), one behind torch.compile, and two that are
@@ -83,6 +84,8 @@ def main():
     said = []
     while "stop" not in asked:
         said = said[-100:] + [step()] if "watch" in asked else said
+        if len(said) == 20:
+            print("watched", flush=True)
         time.sleep(0.02)
     with open(a.out, "w") as f:
         json.dump([t for s in said for t in s], f)

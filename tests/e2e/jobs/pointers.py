@@ -4,12 +4,15 @@
 
     pointers.py --model mlp --out FILE
 
-After some steps: one under a TorchDispatchMode, which notes every operator with the pointer and size of the
-storage of each of its tensors; some under torch.profiler, which notes allocations; and at the end the
-pointers of parameters, gradients and optimizer state. Times are CLOCK_MONOTONIC in ns.
+Says "ready PID" after some steps, and goes on when a line comes. Then: one under a TorchDispatchMode, which
+notes every operator with the pointer and size of the storage of each of its tensors; some under
+torch.profiler, which notes allocations; and at the end the pointers of parameters, gradients and optimizer
+state. Times are CLOCK_MONOTONIC in ns.
 """
 import importlib
 import json
+import os
+import sys
 import time
 
 import job
@@ -69,6 +72,8 @@ def main():
 
     for _ in range(4):
         step()
+    job.say(f"ready {os.getpid()}")
+    sys.stdin.readline()
 
     def noted():
         with Noting():

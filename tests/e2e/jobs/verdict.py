@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Jobs that have one thing to say each:
 
-    spike    every batch has 64 samples, the 50th 4096
+    spike    every batch has 64 samples, the one after SIGUSR2 4096
     state    a wide embedding with Adam, and hardly any activations
     workers  two DataLoader workers, each of which writes to all of a dataset that it shares with its parent
     growing  two DataLoader workers that read on and on in a list of Python objects which they share with their parent
@@ -10,6 +10,7 @@
     trimmed  the same, and malloc_trim(0) behind it
 """
 import ctypes
+import signal
 import sys
 
 import job
@@ -20,12 +21,12 @@ KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed")
 def spike(torch, args):
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     opt = torch.optim.SGD(model.parameters(), lr=1e-3)
-    count = [0]
+    asked = []
+    signal.signal(signal.SIGUSR2, lambda *_: asked.append(4096))
 
     def step():
-        count[0] += 1
         opt.zero_grad()
-        loss = model(torch.randn(4096 if count[0] == 50 else 64, 64)).square().mean()
+        loss = model(torch.randn(asked.pop() if asked else 64, 64)).square().mean()
         loss.backward()
         opt.step()
         return loss

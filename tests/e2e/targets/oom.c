@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 		void *volatile p = malloc(1 << 20);
 
 		memset(p, 1, 1 << 20);
-		usleep(5000); /* RSS is read ten times a second: of a death within a tenth nothing would have been read */
+		usleep(20000); /* RSS is read ten times a second: the last reading is some MiB old, on a busy machine, too */
 	}
 	return 0;
 }
