@@ -43,18 +43,22 @@ docs-compiled: build/memtrace ## compiled jobs against their own word, and the t
 	@tools/tables put compiled
 
 # The newest torch that is known, on the first of its Pythons that is here: fetched once, and kept in build/versions/kept (3.5 GB). Where
-# it cannot be had, torch 2.13 alone. A compiled job waits for compilers most of its time, which nobody times: two abreast.
-# What make check has run with 2.13 is not run again.
+# it cannot be had, torch 2.13 alone. A compiled job waits for compilers most of its time, which nobody times: two abreast, the first
+# of which fetches. What make check has run with 2.13 is not run again.
 NEWEST := 2.15.0
-.PHONY: check-compiled
+ON_NEWEST = tests/versions/check --keep $(NEWEST) || { [ $$? = 2 ]; exit; }; \
+	MT_TABLES=newest tests/versions/check --with $(NEWEST) tests/e2e/run
+.PHONY: check-compiled check-compiled-jobs
 check-compiled: ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3.5 GB once)
+check-compiled-jobs: ## ... the compiled ones alone
+check-compiled: ROWS := compiled_jobs. distributed.
+check-compiled-jobs: ROWS := compiled_jobs.
+check-compiled check-compiled-jobs:
 	@tools/install-deps build python
 	@tools/make-venv
 	@$(MAKE) --no-print-directory build/memtrace
-	@has=yes; tests/versions/check --keep $(NEWEST) || { [ $$? = 2 ] || exit 1; has=; }; \
-	{ [ -z "$$has" ] || echo 'MT_TABLES=newest tests/versions/check --with $(NEWEST) tests/e2e/run compiled_jobs. distributed.'; \
-	  echo 'tests/e2e/run --slow compiled_jobs.'; echo 'tests/e2e/run --slow distributed.'; } | tests/abreast || exit 1; \
-	[ -n "$$has" ] || echo "check-compiled: with torch 2.13 alone, as $(NEWEST) cannot be had here (its reason stands above)"
+	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') | tests/abreast
+	@[ -e build/versions/kept/$(NEWEST) ] || echo "$@: with torch 2.13 alone, as $(NEWEST) cannot be had here (its reason stands above)"
 
 .PHONY: docs-compiled-newest docs-distributed-newest
 docs-compiled-newest: build/memtrace ## the same with the newest torch that is known, which is fetched, and removed

@@ -61,9 +61,9 @@ def percent(share):
     return "100" if share == 1 else f"{int(share * 1e5) / 1e3:.3f}"
 
 
-def judge(pid, moments, mtr, named=None):
+def judge(pid, moments, mtr, named=None, live=True):
     """(with torch.profiler's words, with the extended ones), each with the rows of its final labels, and what share of byte·time
-    is unknown, and where. named: moments for the extended ones, which rest on names."""
+    is unknown, and where. named: moments for the extended ones, which rest on names. live: labels without hindsight are compared, too."""
     def exported(labels, view):
         return [r for r in mt.export(mtr, ("--labels", labels, "--classes", view)) if r["pid"] == pid]
 
@@ -73,7 +73,7 @@ def judge(pid, moments, mtr, named=None):
     def compare(at, view, classes):
         rows = exported("final", view)
         finals = seen(rows)
-        res = said.compare(at, finals, seen(exported("live", view)), FIRST_LIVE, classes)
+        res = said.compare(at, finals, seen(exported("live", view)) if live else [], FIRST_LIVE if live else float("inf"), classes)
         res.rows = rows
         res.unknown = test_categories.unknown_share(finals, at[0][0], at[-1][0])
         return res
