@@ -359,6 +359,9 @@ def scratch():
     try:
         yield path
     finally:
+        with open("/proc/self/mounts") as f:
+            mounts = [line.split()[1] for line in f if line.split()[1].startswith(f"{path}/")]
+        check(not mounts, f"still mounted, so nothing is removed: {mounts}")  # it may be the machine's /dev
         shutil.rmtree(path, ignore_errors=True)
 
 

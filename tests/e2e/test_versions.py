@@ -10,7 +10,6 @@ torch 1.13 is Debian's python3-torch: make check-torch-1.13 installs it. Its reg
 is given their names): its optimizer state is told by what gradients are written into, which leaves out the
 step counters of 4 bytes. MT_TORCH_PYTHON names a Python with any other version, for one run.
 """
-import bisect
 import collections
 import json
 import os

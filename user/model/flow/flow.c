@@ -657,3 +657,26 @@ size_t graph__bytes(const struct graph *g)
 			       sizeof(uint64_t);
 	return sum;
 }
+
+/* Python's word. A parameter that no gradient comes for is a frozen one, as one that an argument's name tells of. */
+void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
+{
+	struct fblock *f = b->tracked ? graph__find(g, b->id) : graph__add(g, b);
+	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
+
+	if (!p || (f->said == kind && f->said_inner == inner))
+		return;
+	if (!f->said)
+		f->said_step = p->steps;
+	f->said = kind;
+	f->said_inner = inner;
+	p->has_named |= kind == EV_TENSOR_PARAMETER;
+	fproc__wrapped_said(p, f);
+	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
+		graph__set_param(g, p, f);
+		g->counts.has_parts = 1;
+	}
+	if (kind == EV_TENSOR_PARAMETER && !inner)
+		fproc__class_weight(p, f);
+	fblock__refresh(g, f);
+}

@@ -296,31 +296,6 @@ void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *
 	}
 }
 
-/* Python's word. A parameter that no gradient comes for is a frozen one, as one that an argument's name tells of. */
-void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
-{
-	struct fblock *f = b->tracked ? graph__find(g, b->id) : graph__add(g, b);
-	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
-
-	if (!p || (f->said == kind && f->said_inner == inner))
-		return;
-	if (!f->said)
-		f->said_step = p->steps;
-	f->said = kind;
-	f->said_inner = inner;
-	p->has_named |= kind == EV_TENSOR_PARAMETER;
-	fproc__wrapped_said(p, f);
-	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
-		graph__set_param(g, p, f);
-		g->counts.has_parts = 1;
-	}
-	if (f->marks && kind == EV_TENSOR_PARAMETER && !inner) {
-		fproc__see(p, f);
-		fproc__class_weight(p, f);
-	}
-	fblock__refresh(g, f);
-}
-
 /* A closure's loss, that lives on after the step, is no state. */
 static bool is_state(const struct fblock *f)
 {
@@ -373,7 +348,10 @@ void fproc__class_region_end(struct graph *g, struct fproc *p)
 
 void fproc__class_weight(struct fproc *p, struct fblock *f)
 {
-	if (f->marks && !(f->flags & FB_ACC))
+	if (!f->marks)
+		return;
+	fproc__see(p, f);
+	if (!(f->flags & FB_ACC))
 		(void)ids__push(&p->weights, f->id, WEIGHTS_MAX);
 }
 

@@ -183,7 +183,8 @@ struct fproc {
 	bool has_named; /* parameters that Python names */
 	struct map wrapped;	/* parameters in tensors without memory of their own, and their gradients (flow_wrapped.c) */
 	struct map grad_places; /* where such gradients were allocated that Python named: habits */
-	bool has_workers, has_ddp, has_fsdp; /* regions of a DataLoader with workers, of DistributedDataParallel, of fully_shard */
+	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
+	bool has_fsdp; /* … of fully_shard */
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
 	bool forward;	   /* an operator ran outside of backward since the last AccumulateGrad … */

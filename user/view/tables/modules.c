@@ -7,7 +7,6 @@
 
 #include "view/report_words.h"
 #include "view/tables/marks.h"
-#include "view/tables/ranks.h"
 
 enum { WHOLE = 1, OF_PHASE = 2 };
 

@@ -35,34 +35,6 @@ static const char *rank_state(char *buf, const struct report_rank *row)
 	return proc_state(buf, &(struct report_proc){ .gone = row->gone, .exit_status = row->exit_status });
 }
 
-static struct rank_label label_of(const struct report_proc *p)
-{
-	struct rank_label label = { 0 };
-
-	for (size_t i = 0; i < p->labels_cnt; i++)
-		rank_label__add(&label, p->labels[i]);
-	return label;
-}
-
-const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t pid)
-{
-	uint32_t rank;
-
-	for (size_t i = 0; i < r->procs_cnt; i++) {
-		struct rank_label label;
-
-		if (r->procs[i].pid != pid)
-			continue;
-		label = label_of(&r->procs[i]);
-		if (rank_label__rank(&label, &rank) == RANK_NONE)
-			break;
-		snprintf(buf, size, "rank %u", rank);
-		return buf;
-	}
-	snprintf(buf, size, "%u", pid);
-	return buf;
-}
-
 /* --- text: the table ---------------------------------------------------------------------------------- */
 
 static int has_machines(const struct report_ranks *k)
@@ -609,7 +581,7 @@ void ranks_text(struct page *p, const struct report *r, size_t top)
 
 void proc_rank_json(struct json *j, const struct report_proc *p)
 {
-	struct rank_label label = label_of(p);
+	struct rank_label label = proc_label(p);
 	uint32_t rank;
 
 	if (rank_label__rank(&label, &rank) == RANK_NONE)

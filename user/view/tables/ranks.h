@@ -14,8 +14,6 @@ extern const struct table rank_table; /* rows: struct report_rank */
 /* report --by rank: the table, who stands out, imbalance, what the worst peak was made of. Needs r->ranks. */
 void ranks_text(struct page *p, const struct report *r, size_t top);
 void ranks_json(struct json *j, const struct report *r); /* "ranks"; nothing without r->ranks */
-/* What people call a process of a job: "rank 3", or its pid. */
-const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t pid);
 /* "rank" of a process: what its labels say of its place in a job; nothing if they say nothing. */
 void proc_rank_json(struct json *j, const struct report_proc *p);
 

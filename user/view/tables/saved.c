@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "timeline/report.h"
-#include "view/tables/ranks.h"
+#include "view/report_words.h"
 
 #define PROCESSES_SHOWN 8 /* in text */
 
