@@ -35,7 +35,7 @@ static void doubled(struct cell *c, const void *row)
 enum { LONG = 1 };
 
 static const struct column columns[] = {
-	{ "pid", "process", COL_NUMBER, OF(thing, pid), .in_text = is_asked, TEXT(5, 9), TUI(3, 8, 100) },
+	{ "pid", "process", COL_NUMBER, OF(thing, pid), .shown_if = is_asked, TEXT(5, 9), TUI(3, 8, 100) },
 	{ "name", "thing", COL_OR_NULL, OF(thing, name), TEXT(1, 8, .wide = 1), TUI(1, 20, .wide = 1) },
 	{ "bytes", "size", COL_BYTES, OF(thing, bytes), IF(thing, has_bytes), TEXT(2, 10), TUI(2, 9) },
 	{ NULL, "twice", COL_BYTES, VIA(doubled), TEXT(3, 10) },
@@ -107,6 +107,8 @@ static void test_tui(void **state)
 	const struct column *shown[TABLE_SHOWN_MAX];
 
 	(void)state;
+	assert_int_equal(table__shown(&table, &d, shown), 2); /* nobody asks for the process */
+	d.of = &d;
 	assert_int_equal(table__shown(&table, &d, shown), 3);
 	assert_string_equal(shown[0]->head, "thing");
 	assert_string_equal(shown[1]->head, "size");
