@@ -50,7 +50,7 @@ static const struct column columns[] = {
 	{ "region", NULL, COL_OR_NULL, OF(report_saved_row, region) },
 	{ "node", NULL, COL_TEXT, OF(report_saved_row, node) },
 	{ NULL, "made in", COL_TEXT, VIA(module), .is_path = 1, TEXT(5, 0, .wide = 3, .gap = 2), TUI(1, 20, .wide = 2) },
-	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(8, 8, .gap = 2), TUI(8, 8) },
+	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(8, 8, 100, .gap = 2), TUI(8, 8) },
 	{ NULL, "by", COL_TEXT, VIA(maker), TEXT(6, 0, .wide = 2, .gap = 2), TUI(2, 16, 90, 1) },
 	{ NULL, "kept for", COL_TEXT, OF(report_saved_row, node), TEXT(7, 0, .wide = 2, .gap = 2), TUI(3, 16, .wide = 1) },
 	{ "bytes", "bytes", COL_BYTES, OF(report_saved_row, bytes), .is_bold = 1, TEXT(1, 10), TUI(4, 9) },
