@@ -210,7 +210,7 @@ def test_begins_with_a_step():
     with browser.open(page_of(recording())) as page:
         a, b = page.js("memtrace.state.range")
         peak, rows = page.js("[memtrace.model().lanes[0].peakT, memtrace.model().doc.bands[0].steps.rows]")
-        begin, life = next(row for row in rows if row[0] <= peak <= row[0] + row[1])
+        begin, life = next(row[:2] for row in rows if row[0] <= peak <= row[0] + row[1])
         mt.check(begin - 0.03 * life <= a <= begin and begin + life <= b <= begin + 1.03 * life and len(rows) > 8,
                  f"{a} to {b}, the peak's step from {begin} on for {life}")
         mt.check(page.js("location.hash") == "", "an address that nobody asked for")
