@@ -706,7 +706,7 @@ static void a_late_block_is_replaced(void **state)
 }
 
 /* NumPy's memory: no allocation, no free. Where an allocator gives a block out nothing else lives, and nothing was lost. */
-static void late_blocks_end_under_a_alloc(void **state)
+static void late_blocks_end_under_an_allocation(void **state)
 {
 	(void)state;
 	for (uint64_t x = 0x20000; x < 0x20000 + 5 * SIZE; x += SIZE)
@@ -1507,7 +1507,7 @@ int main(void)
 		TEST(wrapped_scalars), TEST(an_average_late_amid_a_step), TEST(frozen_weights_by_their_name),
 		TEST(weights_of_backward_do_not_count),
 		TEST(python_functions_are_backward_nodes), TEST(what_backward_writes_and_an_optimizer_reads),
-		TEST(late_blocks_are_live), TEST(a_late_block_is_replaced), TEST(late_blocks_end_under_a_alloc),
+		TEST(late_blocks_are_live), TEST(a_late_block_is_replaced), TEST(late_blocks_end_under_an_allocation),
 		TEST(the_peak_is_relabelled),
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),
 		TEST(threads_overlap), TEST(threads_write_the_same), TEST(a_thread_reads_what_another_one_writes),

@@ -33,7 +33,7 @@
 #include "target/sideband.h"
 #include "target/target.h"
 
-#define LATE_MAX 64
+#define FOUND_MAX 64
 #define SHORT_MAX 64
 #define RECOVER_REST 9 /* times what looking at everything again took */
 #define EARLY_MAX 4    /* looks amid one exec, which takes a millisecond; a process can make believe that it has no arguments */
@@ -42,8 +42,8 @@ struct follow {
 	struct follow_env env;
 	uint64_t sideband_lost, procs_left_out;
 	/* env.all: jobs that were found since the last settling, and those that could not be attached to */
-	pid_t late[LATE_MAX], refused[LATE_MAX];
-	size_t late_cnt, refused_cnt;
+	pid_t found[FOUND_MAX], refused[FOUND_MAX];
+	size_t found_cnt, refused_cnt;
 	int has_missed; /* some found no room: all are looked at … */
 	uint64_t jobs_ns; /* … not before this time */
 	struct short_lived { /* children that ended before their own were heard of, and whose they were */
@@ -289,10 +289,10 @@ static int is_in(const pid_t *pids, size_t cnt, pid_t pid)
 
 static void follow__meet(struct follow *f, pid_t pid)
 {
-	if (is_in(f->late, f->late_cnt, pid) || is_in(f->refused, f->refused_cnt, pid))
+	if (is_in(f->found, f->found_cnt, pid) || is_in(f->refused, f->refused_cnt, pid))
 		return;
-	if (f->late_cnt < LATE_MAX)
-		f->late[f->late_cnt++] = pid;
+	if (f->found_cnt < FOUND_MAX)
+		f->found[f->found_cnt++] = pid;
 	else
 		f->has_missed = 1;
 }
@@ -308,7 +308,7 @@ static void follow__attach_job(struct follow *f, pid_t pid)
 	if (r >= 0 || r == -ESRCH)
 		return;
 	log_warn("process %d is not followed: %s", (int)pid, err.msg);
-	if (f->refused_cnt == LATE_MAX)
+	if (f->refused_cnt == FOUND_MAX)
 		memmove(f->refused, f->refused + 1, --f->refused_cnt * sizeof(f->refused[0]));
 	f->refused[f->refused_cnt++] = pid;
 }
@@ -341,11 +341,11 @@ void follow__attach_jobs(struct follow *f)
 
 static void follow__settle_jobs(struct follow *f)
 {
-	size_t cnt = f->late_cnt;
+	size_t cnt = f->found_cnt;
 
-	f->late_cnt = 0;
+	f->found_cnt = 0;
 	for (size_t i = 0; i < cnt; i++)
-		follow__attach_job(f, f->late[i]);
+		follow__attach_job(f, f->found[i]);
 	if (f->has_missed && now_ns() >= f->jobs_ns)
 		follow__attach_jobs(f);
 }

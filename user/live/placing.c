@@ -151,7 +151,7 @@ void placing__end(struct placing *p, pid_t pid)
 
 /* --- lines --------------------------------------------------------------------------------------------------- */
 
-void placing__late(struct placing *p, const struct mt_rec_place *rec, name_id name)
+void placing__seen(struct placing *p, const struct mt_rec_place *rec, name_id name)
 {
 	pid_t pid = (pid_t)rec->hdr.pid;
 	struct placed_proc *proc = map__find(&p->procs, (uint64_t)pid);

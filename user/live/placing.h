@@ -39,7 +39,7 @@ int placing__fd(const struct placing *p); /* can be read when placing__done has 
 void placing__python(struct placing *p, pid_t pid, const struct py_runtime *rt);
 void placing__end(struct placing *p, pid_t pid); /* it is gone */
 /* `rec` as it came, of the right length; `place` is the name that allocations there have. */
-void placing__late(struct placing *p, const struct mt_rec_place *rec, name_id place);
+void placing__seen(struct placing *p, const struct mt_rec_place *rec, name_id place);
 void placing__done(struct placing *p); /* says what was found */
 void placing__finish(struct placing *p); /* … also what is still looked at, as long as that takes no longer; NULL is fine */
 uint64_t placing__left_out_cnt(const struct placing *p); /* lines that there was no room for; NULL is fine: 0 */

@@ -3,7 +3,7 @@
  * setter: plans on their way into processes. Whoever hits a probe waits while others are being set in its process, so they are
  * set in slices, one a turn of the loop, and never one right after the other: between them the job goes on, and rings are
  * emptied. What marks steps goes first, in all processes, so that steps are timed before anything else costs them time; then
- * what frees and what gives allocation; the thousands of operators follow.
+ * what frees and what allocates; the thousands of operators follow.
  */
 #ifndef MT_LIVE_SETTER_H
 #define MT_LIVE_SETTER_H

@@ -135,7 +135,7 @@ static void stream__place(struct stream *st, const void *rec, size_t len)
 	name_id place;
 
 	if (decode__place(st->decode, rec, len, &place) >= 0 && st->placing)
-		placing__late(st->placing, rec, place);
+		placing__seen(st->placing, rec, place);
 }
 
 static int stream__record(void *ctx, const void *rec, size_t len)

@@ -675,8 +675,8 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
 	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
 		graph__set_param(g, p, f);
 		g->counts.has_parts = 1;
-	}
-	if (kind == EV_TENSOR_PARAMETER && !inner)
+	} else if (kind == EV_TENSOR_PARAMETER) {
 		fproc__class_weight(p, f);
+	}
 	fblock__refresh(g, f);
 }
