@@ -116,6 +116,7 @@ def caught(kind, *args, dev="cpu"):
             mt.finish(tracer, d / "a.mtr")
         mt.check(job.alive(), "the job goes on")
         rep, text = mt.report(d / "a.mtr"), mt.ok(mt.memtrace("report", d / "a.mtr", "--leaks")).stdout
+        mt.check(any(e["ev"] == "stack" for e in mt.export(d / "a.mtr")), "what was caught is among the events")
     leak, stack = rep["leaks"][0], rep["overhead"]["by_probe"]["stack"]
     moments = rep["duration_ns"] / 8e9 + 1
     mt.check(0 < stack["hits"] <= moments * 512, f"{stack} in {moments} moments")
