@@ -156,6 +156,54 @@ static void activations_of_wrapped(void **state)
 	}
 }
 
+/*
+ * Steps that were over before Python was read: what forward made gets another label when its word comes, if AccumulateGrad was
+ * given tensors without memory meanwhile, and as many steps as are kept.
+ */
+static void steps_before_python(bool is_wrapped, int steps, const char *wanted)
+{
+	enum { LEFT = 0x40000 };
+
+	op(0, "aten::relu", T(W2, R));
+	for (int i = 0; i < steps; i++) {
+		make(X, "aten::randn");
+		allocated_of(LEFT + 0x100u * (unsigned)i, 0, SIZE);
+		op(0, "aten::copy_", T(LEFT + 0x100u * (unsigned)i, W | R), T(W2, R));
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		if (is_wrapped)
+			accumulate(0, 0, 0);
+		step_begin();
+		step_end();
+		for (size_t k = 0; k < 3; k++)
+			freed((const uint64_t[]){ X, OUT, GW }[k], 0);
+	}
+	assert_string_not_equal(cat(LEFT), "ACTIVATION");
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	step_begin();
+	step_end();
+	assert_string_equal(cat(LEFT), wanted);
+	assert_string_equal(cat(LEFT + 0x100u * (unsigned)(steps - 1)), "ACTIVATION");
+}
+
+static void activations_before_python(void **state)
+{
+	(void)state;
+	steps_before_python(true, 20, "ACTIVATION");
+}
+
+static void python_is_not_waited_for(void **state)
+{
+	(void)state;
+	steps_before_python(false, 20, "unknown");
+}
+
+static void python_is_not_waited_for_long(void **state)
+{
+	(void)state;
+	steps_before_python(true, 80, "unknown");
+}
+
 /* What several nodes sent on is added up by the engine, outside of them: version by version no node made it. */
 static void added_up_by_the_engine(const char *wanted)
 {
@@ -276,6 +324,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_wrapped, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(activations_before_python, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(activations_before_python, setup, teardown),
+		cmocka_unit_test_setup_teardown(python_is_not_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(python_is_not_waited_for_long, setup, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup, teardown),
 		cmocka_unit_test_setup_teardown(added_up_extended, setup_extended, teardown),

@@ -1,15 +1,57 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Gradients of tensors that have no memory of their own (DTensor). No AccumulateGrad names them: it is given the tensor, and
- * the engine is done with its parts by then; and the optimizer's arithmetic on the parts goes past what is probed. Python's
- * word names those that a look finds. Of the others this is known when an optimizer's step begins: backward made it, it lives,
- * and a parameter that lies in such a tensor, and has no gradient yet, is as large.
+ * Tensors that have no memory of their own (DTensor), and their parts, which have. Until Python was read nothing says that a
+ * part is a parameter, so nothing flows, and forward makes inputs. So from the first AccumulateGrad that is given such a tensor
+ * nodes are kept for longer than two steps, until Python's word has come: then they are labelled again.
+ *
+ * Their gradients: no AccumulateGrad names them, as the engine is done with the parts by then; and the optimizer's arithmetic
+ * on the parts goes past what is probed. Python's word names those that a look finds. Of the others this is known when an
+ * optimizer's step begins: backward made it, it lives, and a parameter that lies in such a tensor, and has no gradient yet, is
+ * as large.
  *
  * Size alone could be wrong where the job keeps something else of that size until the step. So of each size no more are called
  * gradients than parameters still lack one. Where there are more blocks than that, only those are that were allocated where one
  * that Python named as such a gradient was allocated (struct fblock.habit): by the same operator in the same node.
  */
 #include "model/flow/flow_state.h"
+
+#define WRAPPED_MAX 65536
+
+static void wrapped__put(struct map *m, uint64_t key) /* all there is room for */
+{
+	struct row {
+		uint64_t key;
+	};
+
+	if (!m->size)
+		*m = MAP_OF(struct row);
+	if (m->cnt < WRAPPED_MAX || map__find(m, key))
+		(void)map__put(m, key);
+}
+
+/* --- Python's word ------------------------------------------------------------------------------------------------- */
+
+/* Once. FSDP puts whole parameters together before forward, and says so (flow_classes.c). */
+void fproc__wrapped_seen(struct fproc *p)
+{
+	if (p->has_waited || p->has_fsdp)
+		return;
+	p->has_waited = true;
+	p->waits_until = p->steps + STEPS_WAITED;
+}
+
+void fproc__wrapped_said(const struct graph *g, struct fproc *p, const struct fblock *f)
+{
+	if (!f->said_inner || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
+		return;
+	if (f->said == EV_TENSOR_PARAMETER)
+		p->said_ns = *g->env.now_ns;
+	wrapped__put(&p->wrapped, f->id);
+	if (f->said == EV_TENSOR_GRADIENT && f->habit)
+		wrapped__put(&p->grad_places, f->habit);
+}
+
+/* --- gradients ------------------------------------------------------------------------------------------------------ */
 
 struct as_large {
 	uint64_t size;
