@@ -195,6 +195,27 @@ static void gradients(void **state)
 	assert_string_equal(cat(G), "GRADIENT");
 }
 
+/* A convolution's backward is no kernel of inductor's: the graph hands it on, and returns what ATen allocated. */
+static void gradients_of_operators_in_compiled_autograd(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	accumulate(WT, 0, GW);
+	allocated_at("inference's own", TEMP, 0);
+	make(G, "aten::convolution_backward", T(TEMP, R), T(X, R), T(WT, R));
+	make(LATER, "aten::convolution_backward", T(Y, R), T(X, R), T(WT, R)); /* of nothing that a graph made */
+	make(WIDE, "aten::sum", T(TEMP, R));
+	step_begin();
+	op(0, "aten::add_", T(WT, W | R), T(G, R));
+	op(0, "aten::add_", T(WT, W | R), T(LATER, R));
+	step_end();
+	assert_string_equal(cat(G), "GRADIENT");
+	assert_string_not_equal(cat(LATER), "GRADIENT");
+	assert_string_not_equal(cat(WIDE), "GRADIENT"); /* which no optimizer reads */
+	model__check(m);
+}
+
 /* A batch is given to generated code past all operators; so is what operators in it leave. */
 static void given_and_left(void **state)
 {
@@ -287,6 +308,7 @@ int main(void)
 		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_alloc),
 		TEST(gradients), TEST(an_inference_that_makes_gradients_is_a_backward), TEST(given_and_left),
 		TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler),
+		TEST(gradients_of_operators_in_compiled_autograd),
 		cmocka_unit_test_setup_teardown(data_flow_goes_on, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(extended, setup_extended, teardown),
 	};

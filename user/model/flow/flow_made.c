@@ -5,7 +5,8 @@
  *
  *	forward: what is returned is output or saved for backward, an activation; what is not is temporary;
  *	backward: what is returned is a gradient on its way, and a gradient if AccumulateGrad or Python says so; else temporary;
- *	inference: what is returned is an activation, and a gradient if an optimizer reads it (compiled autograd).
+ *	inference: what is returned is an activation, and a gradient if an optimizer reads it (compiled autograd);
+ *	so is what operators in it make (a convolution's backward, which inductor leaves to ATen) and an optimizer reads.
  *
  * In torch.profiler's words it counts where data flow has none. The extended classes believe it of all that is not parameter,
  * gradient or state, and the rules go on with it: what is made from an activation is one, and not a parameter because nothing
@@ -55,22 +56,35 @@ static void fproc__given(struct graph *g, struct fproc *p)
 	}
 }
 
-/* What operators in it leave is given to kernels alone, and no operator takes it: a convolution's result. */
-void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
+/* Bits 1 << enum ev_place: graphs that made what the node was given. */
+static unsigned graphs_of(const struct graph *g, const struct fnode *n, const struct edge *e)
 {
-	bool is_in_graph = false;
+	unsigned graphs = 0;
 
-	if (!p->has_graphs || n->bwd || n->in_region)
-		return;
-	for (uint32_t i = 0; i < n->edges_cnt && !is_in_graph; i++) {
+	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		const struct fblock *f = e[i].flags & EDGE_ALLOC ? NULL : graph__find(g, e[i].id);
 
-		is_in_graph = f && (f->made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD;
+		graphs |= f ? 1u << (f->made & EV_PLACE_GRAPH) : 0;
 	}
-	for (uint32_t i = 0; is_in_graph && i < n->edges_cnt; i++) {
+	return graphs;
+}
+
+/*
+ * What operators in a forward leave is given to kernels alone, and no operator takes it: a convolution's result. What those
+ * in a graph without a name leave may be compiled autograd's: written in backward, as far as an optimizer asks.
+ */
+void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
+{
+	unsigned graphs = p->has_graphs && !n->bwd && !n->in_region ? graphs_of(g, n, e) : 0;
+	uint32_t written = graphs & 1u << EV_PLACE_INFERENCE ? FB_BWD_WRITTEN : 0;
+
+	for (uint32_t i = 0; graphs >> 1 && i < n->edges_cnt; i++) {
 		struct fblock *f = (e[i].flags & (EDGE_ALLOC | EDGE_DEL)) == EDGE_ALLOC ? graph__find(g, e[i].id) : NULL;
 
-		if (!f || f->made)
+		if (!f)
+			continue;
+		f->flags |= written;
+		if (f->made || !(graphs & 1u << EV_PLACE_FORWARD))
 			continue;
 		f->made |= MADE_LEFT;
 		fblock__refresh(g, f);
