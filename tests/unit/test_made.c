@@ -2,7 +2,7 @@
 /* Blocks of generated code, by what its file says of them (docs/compiled.md). */
 #include "unit/train_help.h"
 
-enum { TEMP = 0x8040, G = 0x1a040, LATER = 0x1b040, LEFT = 0x1c040, GIVEN = 0x1d040, WIDE = 0x1e040 };
+enum { TEMP = 0x8040, G = 0x1a040, LATER = 0x1b040, LEFT = 0x1c040, GIVEN = 0x1d040, WIDE = 0x1e040, PASSED = 0x1f040 };
 
 static void allocated_at(const char *place, uint64_t ptr, unsigned depth)
 {
@@ -203,7 +203,8 @@ static void gradients_of_operators_in_compiled_autograd(void **state)
 	tell_places();
 	accumulate(WT, 0, GW);
 	allocated_at("inference's own", TEMP, 0);
-	make(G, "aten::convolution_backward", T(TEMP, R), T(X, R), T(WT, R));
+	make(PASSED, "aten::convolution_backward", T(TEMP, R), T(X, R), T(WT, R));
+	make(G, "aten::convolution_backward", T(PASSED, R), T(X, R), T(WT, R)); /* of the layer before */
 	make(LATER, "aten::convolution_backward", T(Y, R), T(X, R), T(WT, R)); /* of nothing that a graph made */
 	make(WIDE, "aten::sum", T(TEMP, R));
 	step_begin();

@@ -56,6 +56,12 @@ static void fproc__given(struct graph *g, struct fproc *p)
 	}
 }
 
+/* Written in backward for the rule below, and no gradient yet: no backward node made it. */
+static bool is_passed_on(const struct fblock *f)
+{
+	return f->flags & FB_BWD_WRITTEN && !(f->flags & (FB_GRAD | FB_STRONG)) && !f->spans[0].bwd;
+}
+
 /* Bits 1 << enum ev_place: graphs that made what the node was given. */
 static unsigned graphs_of(const struct graph *g, const struct fnode *n, const struct edge *e)
 {
@@ -64,14 +70,16 @@ static unsigned graphs_of(const struct graph *g, const struct fnode *n, const st
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		const struct fblock *f = e[i].flags & EDGE_ALLOC ? NULL : graph__find(g, e[i].id);
 
-		graphs |= f ? 1u << (f->made & EV_PLACE_GRAPH) : 0;
+		if (f)
+			graphs |= 1u << (is_passed_on(f) ? EV_PLACE_INFERENCE : f->made & EV_PLACE_GRAPH);
 	}
 	return graphs;
 }
 
 /*
  * What operators in a forward leave is given to kernels alone, and no operator takes it: a convolution's result. What those
- * in a graph without a name leave may be compiled autograd's: written in backward, as far as an optimizer asks.
+ * in an inference leave may be compiled autograd's, and so what others make of it, from convolution to convolution: written in
+ * backward, as far as an optimizer asks.
  */
 void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
 {
