@@ -99,10 +99,14 @@ void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode
 	}
 }
 
-/* No operator was given it, forward left it and backward lets go of it: what a random generator was like. */
-void fblock__made_freed(struct fblock *f, const struct fthread *t)
+/*
+ * No operator was given it, forward left it and backward lets go of it: what a random generator was like; where calls are
+ * boxed, what a product of a part made without a bias.
+ */
+void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t)
 {
-	if (t->proc->has_graphs && !f->made && !(f->flags & (FB_TOUCHED | FB_LATE | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
+	if ((t->proc->has_graphs || fproc__computes_on_parts(g, t->proc)) && !f->made &&
+	    !(f->flags & (FB_TOUCHED | FB_LATE | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
 	    fthread__in_backward(t, t->th->depth))
 		f->made |= MADE_LEFT;
 }
