@@ -241,6 +241,26 @@ static void given_and_left(void **state)
 	assert_string_equal(last_cat(LATER), "ACTIVATION");
 }
 
+/* A service's batch, too; where something is trained an inference may be a backward, and says nothing of what is there. */
+static void given_to_an_inference(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	for (unsigned is_trained = 0; is_trained < 2; is_trained++) {
+		if (is_trained) {
+			step_begin();
+			step_end();
+		}
+		make(GIVEN, "aten::randn");
+		op(0, "aten::normal_", T(GIVEN, W | R));
+		allocated_at("inference", Y, 0);
+		assert_int_equal(graph__find(m->graph, block(GIVEN)->id)->made, is_trained ? 0 : MADE_GIVEN); /* past all guesses */
+		freed(Y, 0);
+		freed(GIVEN, 0);
+	}
+}
+
 /* Nothing of that where no generated code runs. */
 static void an_eager_job(void **state)
 {
@@ -309,7 +329,7 @@ int main(void)
 		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_alloc),
 		TEST(gradients), TEST(an_inference_that_makes_gradients_is_a_backward), TEST(given_and_left),
 		TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler),
-		TEST(gradients_of_operators_in_compiled_autograd),
+		TEST(gradients_of_operators_in_compiled_autograd), TEST(given_to_an_inference),
 		cmocka_unit_test_setup_teardown(data_flow_goes_on, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(extended, setup_extended, teardown),
 	};

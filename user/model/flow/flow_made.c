@@ -13,7 +13,7 @@
  * else names it, which torch.profiler says of half of what a compiled forward keeps.
  *
  * In a process that runs such code some other blocks are known by it: what was there, filled and not used, when a generated
- * forward began, is its input; what operators in it left (a convolution's result, which kernels alone are given) is an
+ * forward (or an inference, where nothing is trained) began, is its input; what operators in it left (a convolution's result, which kernels alone are given) is an
  * activation.
  */
 #include <stdlib.h>
@@ -41,6 +41,14 @@ static bool is_given(const struct fblock *f)
 {
 	return f->blk && f->flags & FB_TOUCHED && !(f->flags & (FB_STRONG | FB_FLOWS | FB_TEMP)) && !f->spans[0].bwd &&
 	       !f->made;
+}
+
+/* Where nothing is trained an inference is one, too; else it may be compiled autograd's backward. */
+static bool is_forward(const struct fproc *p, uint8_t made)
+{
+	uint8_t graph = made & EV_PLACE_GRAPH;
+
+	return graph == EV_PLACE_FORWARD || (graph == EV_PLACE_INFERENCE && !p->trains && !p->regions_ended);
 }
 
 /* A generated forward runs: what was allocated since the last one, and lives. */
@@ -116,10 +124,10 @@ void fblock__made_freed(const struct graph *g, struct fblock *f, const struct ft
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)
 {
 	p->has_graphs |= (made & EV_PLACE_GRAPH) && !(made & EV_PLACE_UNTOLD);
-	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD) {
+	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD)
 		g->counts.has_compiled = 1;
+	if (is_forward(p, made))
 		fproc__given(g, p);
-	}
 	if (!(made & EV_PLACE_UNTOLD)) {
 		fblock__set_made(f, made, place);
 		return;
