@@ -204,6 +204,87 @@ static void python_is_not_waited_for_long(void **state)
 	steps_before_python(true, 80, "unknown");
 }
 
+/* Some module's forward begins, or (0) is over. */
+static void in_module(uint64_t addr)
+{
+	ts += stride;
+	if (addr)
+		send((struct event){ .kind = EV_MODULE, .addr = addr, .name = names__add(names, "layer"),
+				     .seq = names__add(names, "Linear").v });
+	send((struct event){ .kind = EV_MODULE_AT, .addr = addr });
+}
+
+/* A product of parts without a bias: its frame is seen, and what it allocates, but none of its tensors. */
+static void product_of_wrapped(uint64_t out, unsigned depth)
+{
+	frame(MT_EV_OP, "aten::mm", depth);
+	arg_of(depth, 0, 0, R, 0);
+	allocated_of(out, depth + 1, SIZE);
+}
+
+static void products_of_wrapped(void **state)
+{
+	enum { LOST = 0x18040, BACK = 0x19040, SUM = 0x1a040 };
+
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+		make(X, "aten::randn");
+		in_module(0x100);
+		product_of_wrapped(Y, 0);
+		make(SUM, "aten::sum", T(Y, R));
+		in_module(0);
+		product_of_wrapped(Z, 0); /* in no module: a norm of gradients, a part that is put together to be written to a file */
+		product_of_wrapped(LOST, 0); /* the same, but backward lets go of it */
+		op(0, "aten::add", T(X, R), T(SUM, R));
+		op(0, "aten::relu", T(Z, R));
+		backward_of(WT, GW);
+		apply(0, "MmBackward0", T(OUT));
+		product_of_wrapped(BACK, 2); /* recomputed */
+		freed(LOST, 2);
+		assert_string_equal(last_cat(LOST), i ? "ACTIVATION" : "unknown");
+		step_begin();
+		step_end();
+		assert_int_equal(!strcmp(cat(Y), "ACTIVATION"), i > 0);
+		assert_int_equal(!strcmp(cat(SUM), "ACTIVATION"), i > 0);
+		assert_string_not_equal(cat(Z), "ACTIVATION");
+		assert_string_not_equal(cat(BACK), "ACTIVATION");
+		for (size_t k = 0; k < 6; k++)
+			freed((const uint64_t[]){ X, Y, SUM, Z, BACK, GW }[k], 0);
+	}
+}
+
+/* FSDP over tensor parallel: what it puts together are parts, too. Its own blocks stay what they are. */
+static void parts_that_fsdp_gathers(void **state)
+{
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	make(X, "aten::randn");
+	in_module(0x100);
+	region(MT_EV_REGION_BEGIN, "FSDP::pre_forward (0)");
+	region_at(MT_EV_REGION_BEGIN, "FSDP::all_gather (0)", 1);
+	product_of_wrapped(BUF, 0);
+	region_at(MT_EV_REGION_END, "", 1);
+	region_at(MT_EV_REGION_BEGIN, "FSDP::all_gather_copy_out (0)", 1);
+	allocated(SHARD, 0);
+	region_at(MT_EV_REGION_END, "", 1);
+	region(MT_EV_REGION_END, "");
+	product_of_wrapped(Y, 0);
+	make(OUT, "aten::mul", T(Y, R), T(Y, R));
+	in_module(0);
+	op(0, "aten::add", T(X, R), T(OUT, R));
+	accumulate(WT, 0, GW);
+	step_begin();
+	step_end();
+	assert_string_equal(cat(BUF), "COMMUNICATION");
+	assert_string_equal(cat(SHARD), "UNSHARDED");
+	assert_string_equal(cat(Y), "ACTIVATION");
+	assert_string_equal(cat(OUT), "ACTIVATION");
+}
+
 /* What several nodes sent on is added up by the engine, outside of them: version by version no node made it. */
 static void added_up_by_the_engine(const char *wanted)
 {
@@ -328,6 +409,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(activations_before_python, setup, teardown),
 		cmocka_unit_test_setup_teardown(python_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(python_is_not_waited_for_long, setup, teardown),
+		cmocka_unit_test_setup_teardown(products_of_wrapped, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(products_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(parts_that_fsdp_gathers, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup, teardown),
 		cmocka_unit_test_setup_teardown(added_up_extended, setup_extended, teardown),

@@ -2,7 +2,7 @@
 /* Blocks of generated code, by what its file says of them (docs/compiled.md). */
 #include "unit/train_help.h"
 
-enum { TEMP = 0x8040, G = 0x1a040, LATER = 0x1b040, LEFT = 0x1c040, GIVEN = 0x1d040, WIDE = 0x1e040 };
+enum { TEMP = 0x8040, G = 0x1a040, LATER = 0x1b040, LEFT = 0x1c040, GIVEN = 0x1d040, WIDE = 0x1e040, PASSED = 0x1f040 };
 
 static void allocated_at(const char *place, uint64_t ptr, unsigned depth)
 {
@@ -195,6 +195,28 @@ static void gradients(void **state)
 	assert_string_equal(cat(G), "GRADIENT");
 }
 
+/* A convolution's backward is no kernel of inductor's: the graph hands it on, and returns what ATen allocated. */
+static void gradients_of_operators_in_compiled_autograd(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	accumulate(WT, 0, GW);
+	allocated_at("inference's own", TEMP, 0);
+	make(PASSED, "aten::convolution_backward", T(TEMP, R), T(X, R), T(WT, R));
+	make(G, "aten::convolution_backward", T(PASSED, R), T(X, R), T(WT, R)); /* of the layer before */
+	make(LATER, "aten::convolution_backward", T(Y, R), T(X, R), T(WT, R)); /* of nothing that a graph made */
+	make(WIDE, "aten::sum", T(TEMP, R));
+	step_begin();
+	op(0, "aten::add_", T(WT, W | R), T(G, R));
+	op(0, "aten::add_", T(WT, W | R), T(LATER, R));
+	step_end();
+	assert_string_equal(cat(G), "GRADIENT");
+	assert_string_not_equal(cat(LATER), "GRADIENT");
+	assert_string_not_equal(cat(WIDE), "GRADIENT"); /* which no optimizer reads */
+	model__check(m);
+}
+
 /* A batch is given to generated code past all operators; so is what operators in it leave. */
 static void given_and_left(void **state)
 {
@@ -217,6 +239,26 @@ static void given_and_left(void **state)
 	apply(0, "CompiledFunctionBackward", T(OUT));
 	freed(LATER, 2);
 	assert_string_equal(last_cat(LATER), "ACTIVATION");
+}
+
+/* A service's batch, too; where something is trained an inference may be a backward, and says nothing of what is there. */
+static void given_to_an_inference(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	for (unsigned is_trained = 0; is_trained < 2; is_trained++) {
+		if (is_trained) {
+			step_begin();
+			step_end();
+		}
+		make(GIVEN, "aten::randn");
+		op(0, "aten::normal_", T(GIVEN, W | R));
+		allocated_at("inference", Y, 0);
+		assert_int_equal(graph__find(m->graph, block(GIVEN)->id)->made, is_trained ? 0 : MADE_GIVEN); /* past all guesses */
+		freed(Y, 0);
+		freed(GIVEN, 0);
+	}
 }
 
 /* Nothing of that where no generated code runs. */
@@ -287,6 +329,7 @@ int main(void)
 		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_alloc),
 		TEST(gradients), TEST(an_inference_that_makes_gradients_is_a_backward), TEST(given_and_left),
 		TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler),
+		TEST(gradients_of_operators_in_compiled_autograd), TEST(given_to_an_inference),
 		cmocka_unit_test_setup_teardown(data_flow_goes_on, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(extended, setup_extended, teardown),
 	};

@@ -471,6 +471,7 @@ void graph__allocated(struct graph *g, struct block *b, struct thread *th, const
 			t->guess = f->one.guess;
 		fthread__own_allocated(g, t, ev, f->id);
 	} else {
+		fthread__of_parts(g, t, f);
 		graph__queue_memory(g, t, ev, f, EDGE_ALLOC);
 	}
 	if (t->region >= 0 && th->depth && th->frames[th->depth - 1].class == OPC_FACTORY)
@@ -519,7 +520,7 @@ void graph__freed(struct graph *g, struct block *b, struct thread *th, const str
 				fblock__refresh(g, f);
 			}
 		}
-		fblock__made_freed(f, t);
+		fblock__made_freed(g, f, t);
 		if (was_gradient(f, t->proc)) {
 			f->flags &= ~(uint32_t)(FB_STATE | FB_STATE_MUT);
 			graph__set_grad(g, f);

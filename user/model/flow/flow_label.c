@@ -15,7 +15,7 @@
 static uint8_t fblock__made_cat(const struct fblock *f)
 {
 	if (!(f->made & EV_PLACE_GRAPH))
-		return f->made & MADE_LEFT ? CAT_ACTIVATION : f->made & MADE_GIVEN ? CAT_INPUT : CAT_UNKNOWN;
+		return f->made & (MADE_LEFT | MADE_OF_PARTS) ? CAT_ACTIVATION : f->made & MADE_GIVEN ? CAT_INPUT : CAT_UNKNOWN;
 	if (!(f->made & EV_PLACE_OUTPUT))
 		return CAT_TEMPORARY;
 	return (f->made & EV_PLACE_GRAPH) == EV_PLACE_BACKWARD ? CAT_AUTOGRAD_DETAIL : CAT_ACTIVATION;
@@ -23,7 +23,7 @@ static uint8_t fblock__made_cat(const struct fblock *f)
 
 uint8_t fblock__made_rule(const struct fblock *f)
 {
-	uint8_t cat = f->marks ? fblock__made_cat(f) : CAT_UNKNOWN;
+	uint8_t cat = f->marks || f->made & MADE_OF_PARTS ? fblock__made_cat(f) : CAT_UNKNOWN;
 
 	if (cat != CAT_TEMPORARY)
 		return cat;

@@ -5,14 +5,15 @@
  *
  *	forward: what is returned is output or saved for backward, an activation; what is not is temporary;
  *	backward: what is returned is a gradient on its way, and a gradient if AccumulateGrad or Python says so; else temporary;
- *	inference: what is returned is an activation, and a gradient if an optimizer reads it (compiled autograd).
+ *	inference: what is returned is an activation, and a gradient if an optimizer reads it (compiled autograd);
+ *	so is what operators in it make (a convolution's backward, which inductor leaves to ATen) and an optimizer reads.
  *
  * In torch.profiler's words it counts where data flow has none. The extended classes believe it of all that is not parameter,
  * gradient or state, and the rules go on with it: what is made from an activation is one, and not a parameter because nothing
  * else names it, which torch.profiler says of half of what a compiled forward keeps.
  *
  * In a process that runs such code some other blocks are known by it: what was there, filled and not used, when a generated
- * forward began, is its input; what operators in it left (a convolution's result, which kernels alone are given) is an
+ * forward (or an inference, where nothing is trained) began, is its input; what operators in it left (a convolution's result, which kernels alone are given) is an
  * activation.
  */
 #include <stdlib.h>
@@ -42,6 +43,14 @@ static bool is_given(const struct fblock *f)
 	       !f->made;
 }
 
+/* Where nothing is trained an inference is one, too; else it may be compiled autograd's backward. */
+static bool is_forward(const struct fproc *p, uint8_t made)
+{
+	uint8_t graph = made & EV_PLACE_GRAPH;
+
+	return graph == EV_PLACE_FORWARD || (graph == EV_PLACE_INFERENCE && !p->trains && !p->regions_ended);
+}
+
 /* A generated forward runs: what was allocated since the last one, and lives. */
 static void fproc__given(struct graph *g, struct fproc *p)
 {
@@ -55,32 +64,57 @@ static void fproc__given(struct graph *g, struct fproc *p)
 	}
 }
 
-/* What operators in it leave is given to kernels alone, and no operator takes it: a convolution's result. */
-void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
+/* Written in backward for the rule below, and no gradient yet: no backward node made it. */
+static bool is_passed_on(const struct fblock *f)
 {
-	bool is_in_graph = false;
+	return f->flags & FB_BWD_WRITTEN && !(f->flags & (FB_GRAD | FB_STRONG)) && !f->spans[0].bwd;
+}
 
-	if (!p->has_graphs || n->bwd || n->in_region)
-		return;
-	for (uint32_t i = 0; i < n->edges_cnt && !is_in_graph; i++) {
+/* Bits 1 << enum ev_place: graphs that made what the node was given. */
+static unsigned graphs_of(const struct graph *g, const struct fnode *n, const struct edge *e)
+{
+	unsigned graphs = 0;
+
+	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		const struct fblock *f = e[i].flags & EDGE_ALLOC ? NULL : graph__find(g, e[i].id);
 
-		is_in_graph = f && (f->made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD;
+		if (f)
+			graphs |= 1u << (is_passed_on(f) ? EV_PLACE_INFERENCE : f->made & EV_PLACE_GRAPH);
 	}
-	for (uint32_t i = 0; is_in_graph && i < n->edges_cnt; i++) {
+	return graphs;
+}
+
+/*
+ * What operators in a forward leave is given to kernels alone, and no operator takes it: a convolution's result. What those
+ * in an inference leave may be compiled autograd's, and so what others make of it, from convolution to convolution: written in
+ * backward, as far as an optimizer asks.
+ */
+void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
+{
+	unsigned graphs = p->has_graphs && !n->bwd && !n->in_region ? graphs_of(g, n, e) : 0;
+	uint32_t written = graphs & 1u << EV_PLACE_INFERENCE ? FB_BWD_WRITTEN : 0;
+
+	for (uint32_t i = 0; graphs >> 1 && i < n->edges_cnt; i++) {
 		struct fblock *f = (e[i].flags & (EDGE_ALLOC | EDGE_DEL)) == EDGE_ALLOC ? graph__find(g, e[i].id) : NULL;
 
-		if (!f || f->made)
+		if (!f)
+			continue;
+		f->flags |= written;
+		if (f->made || !(graphs & 1u << EV_PLACE_FORWARD))
 			continue;
 		f->made |= MADE_LEFT;
 		fblock__refresh(g, f);
 	}
 }
 
-/* No operator was given it, forward left it and backward lets go of it: what a random generator was like. */
-void fblock__made_freed(struct fblock *f, const struct fthread *t)
+/*
+ * No operator was given it, forward left it and backward lets go of it: what a random generator was like; where calls are
+ * boxed, what a product of a part made without a bias.
+ */
+void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t)
 {
-	if (t->proc->has_graphs && !f->made && !(f->flags & (FB_TOUCHED | FB_LATE | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
+	if ((t->proc->has_graphs || fproc__computes_on_parts(g, t->proc)) && !f->made &&
+	    !(f->flags & (FB_TOUCHED | FB_LATE | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
 	    fthread__in_backward(t, t->th->depth))
 		f->made |= MADE_LEFT;
 }
@@ -90,10 +124,10 @@ void fblock__made_freed(struct fblock *f, const struct fthread *t)
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)
 {
 	p->has_graphs |= (made & EV_PLACE_GRAPH) && !(made & EV_PLACE_UNTOLD);
-	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD) {
+	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD)
 		g->counts.has_compiled = 1;
+	if (is_forward(p, made))
 		fproc__given(g, p);
-	}
 	if (!(made & EV_PLACE_UNTOLD)) {
 		fblock__set_made(f, made, place);
 		return;

@@ -203,25 +203,15 @@ static bool is_fresh(const struct fproc *p, const struct fblock *f, const struct
 	return !(f->flags & (FB_STRONG | FB_LATE)) && f->spans[0].ts_ns >= fproc__end_ns(p, n->step);
 }
 
-/*
- * Calls on parts of wrapped tensors (DTensor) are boxed: what an operator computed from data and a parameter is seen in
- * the pieces that it calls, such as the copy of a bias, without the data. Where parameters are such parts, forward makes
- * activations of them.
- */
-static bool computes_on_parts(const struct fproc *p)
+static bool node__is_of_parts(const struct graph *g, const struct fproc *p, const struct fnode *n, struct sum s)
 {
-	return p->wrapped.cnt && !p->has_fsdp; /* which puts whole tensors together first */
-}
-
-static bool node__is_of_parts(const struct fproc *p, const struct fnode *n, struct sum s)
-{
-	return computes_on_parts(p) && s.flows_in && !s.grads && !n->in_region && n->kind == MT_EV_OP;
+	return fproc__computes_on_parts(g, p) && s.flows_in && !s.grads && !n->in_region && n->kind == MT_EV_OP;
 }
 
 static void node__forward(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e, struct sum s)
 {
 	uint32_t set = node__ins(g, n, e, false);
-	bool active, of_parts = node__is_of_parts(p, n, s);
+	bool active, of_parts = node__is_of_parts(g, p, n, s);
 
 	if (!(set & ROOTS) && !of_parts)
 		return;
@@ -235,7 +225,7 @@ static void node__forward(struct graph *g, const struct fproc *p, const struct f
 		struct span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
 
 		if (sp && !sp->cat && !(f->flags & FB_STATE) && (!of_parts || is_fresh(p, f, n))) {
-			if (computes_on_parts(p)) /* whatever uses it may be such a call, too */
+			if (fproc__computes_on_parts(g, p)) /* whatever uses it may be such a call, too */
 				f->flags |= FB_TOUCHED;
 			sp->cat = CAT_ACTIVATION;
 			fblock__refresh(g, f);

@@ -261,11 +261,12 @@ struct fthread {
 	struct ids region_allocated, region_mut;
 };
 
-/* Beside enum ev_place, of blocks that no line of generated code allocated; in processes that run some. */
+/* Beside enum ev_place, of blocks that no line of generated code allocated. */
 enum made {
 	MADE_LEFT = 1 << 4,  /* left by an operator that was given what a generated forward made, or freed by backward */
 	MADE_GIVEN = 1 << 5, /* it was there when a generated forward began */
-	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN,
+	MADE_OF_PARTS = 1 << 6, /* by a call in a module's forward of which no tensor is seen (flow_wrapped.c) */
+	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN | MADE_OF_PARTS,
 };
 
 /* A block that was allocated where nothing was told of yet. */
@@ -330,7 +331,7 @@ uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER
 /* It was allocated there: before its label is told. */
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place);
 void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e); /* it is over */
-void fblock__made_freed(struct fblock *f, const struct fthread *t); /* it dies in that thread */
+void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t); /* it dies in that thread */
 
 /* flow_label.c */
 uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
@@ -375,6 +376,9 @@ static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
 {
 	return p->steps < p->waits_until && (!p->said_ns || *g->env.now_ns < p->said_ns + SAID_NS);
 }
+bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p);
+/* Allocated outside of all nodes: before its label is told. */
+void fthread__of_parts(const struct graph *g, const struct fthread *t, struct fblock *f);
 
 /* flow_rules.c */
 void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);

@@ -117,3 +117,29 @@ void graph__wrapped_grads(struct graph *g, struct fproc *p)
 	}
 	map__done(&sizes);
 }
+
+/*
+ * Calls on parts of wrapped tensors (DTensor) are boxed: what an operator computed from data and a parameter is seen in
+ * the pieces that it calls, such as the copy of a bias, without the data. Where parameters are such parts, forward makes
+ * activations of them. FSDP puts whole tensors together first, but these may be parts of another mesh's: who knows FSDP's own
+ * blocks by their marks need not ask.
+ */
+bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
+{
+	return p->wrapped.cnt && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
+}
+
+/*
+ * And where no piece is given a tensor with memory, as by a product without a bias, the call is no node; that it allocates,
+ * and in whose forward, is seen.
+ */
+void fthread__of_parts(const struct graph *g, const struct fthread *t, struct fblock *f)
+{
+	const struct thread *th = t->th;
+
+	if (!fproc__computes_on_parts(g, t->proc) || !th->module || t->region >= 0 || t->fsdp_cnt || !th->depth ||
+	    th->frames[th->depth - 1].told != MT_EV_OP || fthread__in_backward(t, th->depth))
+		return;
+	f->made |= MADE_OF_PARTS;
+	f->flags |= FB_FLOWS;
+}
