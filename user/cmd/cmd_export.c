@@ -211,6 +211,7 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.dev = x->o->dev;
 	x->to.part = x->is_part ? &x->filter.said : NULL;
 	x->to.ops = x->o->ops;
+	x->to.sort = x->o->sort;
 	r = export_begin(x->format, &x->ctx, &x->to);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : r;
 }

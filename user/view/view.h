@@ -57,6 +57,7 @@ struct export_to {
 	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were told */
 	const struct report *report; /* of that first pass: how it all ended; NULL without it */
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
+	const char *sort; /* --sort: one of the format's words; NULL: its own order */
 	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
 	int ops;		  /* --ops: whoever writes a view of them writes all */
 	int color, width;
@@ -80,6 +81,7 @@ struct export_format {
 	const char *name; /* "jsonl" */
 	const char *help; /* one line */
 	unsigned needs;	  /* enum export_need */
+	const char *sorts; /* what --sort takes: "time, size"; the first is its own order; NULL: it has that alone */
 	const char *(*missing)(void); /* NULL, or NULL: nothing; else why this build cannot write the format */
 	size_t size;	  /* of its struct export_ctx, which begins with the struct outbuf that it writes to … */
 	int writes_itself; /* … or it is no such format */

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spool.h"
 #include "event/event.h"
 #include "timeline/labels.h"
 #include "view/export.h"
@@ -74,7 +75,7 @@ static struct snap_device *device_new(struct export_ctx *c, uint32_t pid, uint8_
 	d->pid = pid;
 	d->dev = dev;
 	ranges__init(&d->used);
-	d->spool = tmpfile();
+	d->spool = spool_file();
 	if (!d->spool || snapwrite__init(&d->w, d->spool, c->is_pickle, &c->next_ref)) {
 		if (d->spool)
 			fclose(d->spool);
