@@ -331,9 +331,9 @@ static void test_sorted(void **state)
 	static const struct {
 		const char *sort;
 		const char *const starts[9];
-	} csv[] = {
+	} csv[] = { /* a size that is not known, or none: behind all */
 		{ "time", { "t,", "2,", "3,", "4,", "5,gap_begin", "6,", "7,", "8,", NULL } },
-		{ "size", { "t,", "3,", "6,", "2,", "8,", "4,", "5,gap_begin", "7,", NULL } }, /* not known, or none: behind all */
+		{ "size", { "t,", "3,", "6,", "2,", "8,", "4,", "5,gap_begin", "7,", NULL }},
 		{ "op", { "t,", "4,", "8,", "2,", "6,", "3,", "5,gap_begin", "7,", NULL } },
 		{ "module", { "t,", "6,", "2,", "3,", "4,", "5,gap_begin", "7,", "8,", NULL } },
 		{ "name", { "t,", "8,", "2,", "3,", "4,", "5,gap_begin", "6,", "7,", NULL } },

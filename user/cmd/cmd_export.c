@@ -225,7 +225,8 @@ static int run_write(void *ctx, const struct tl_event *ev)
 
 	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) ||
 	    (ev->kind == TL_GAP && !(x->format->needs & EXPORT_GAPS)) ||
-	    (ev->kind == TL_COMPILED && !(x->format->needs & EXPORT_COMPILES)))
+	    (ev->kind == TL_COMPILED && !(x->format->needs & EXPORT_COMPILES)) ||
+	    (ev->kind == TL_PINNED && !(x->format->needs & EXPORT_PINNED)))
 		return 0;
 	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
