@@ -33,6 +33,7 @@ struct export_run {
 	const struct export_format *format;
 	struct export_ctx *ctx;
 	struct export_to to;
+	char recording[TEXT_BYTES_MAX]; /* to.recording */
 	struct outfile file; /* unless it is stdout */
 	FILE *out;
 	struct err *err;
@@ -212,6 +213,8 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.part = x->is_part ? &x->filter.said : NULL;
 	x->to.ops = x->o->ops;
 	x->to.sort = x->o->sort;
+	if (strcmp(x->o->file, "-"))
+		x->to.recording = shell_word(x->recording, strrchr(x->o->file, '/') ? strrchr(x->o->file, '/') + 1 : x->o->file);
 	r = export_begin(x->format, &x->ctx, &x->to);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : r;
 }

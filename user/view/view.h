@@ -56,6 +56,7 @@ struct export_to {
 	const char *path;	  /* of out, NULL: stdout; a format may go by its suffix (.gz) */
 	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were told */
 	const struct report *report; /* of that first pass: how it all ended; NULL without it */
+	const char *recording;	  /* its name as a shell takes it, without directories; NULL: not known */
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
 	const char *sort; /* --sort: one of the format's words; NULL: its own order */
 	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
