@@ -52,7 +52,7 @@ void wrapped__put(struct map *m, uint64_t key)
 
 void fproc__wrapped_said(struct fproc *p, const struct fblock *f)
 {
-	if (!f->said_inner || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
+	if (!f->said_inner || f->said_rests || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
 		return;
 	wrapped__put(&p->wrapped, f->id);
 	if (f->said == EV_TENSOR_GRADIENT && f->habit)

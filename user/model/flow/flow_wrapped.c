@@ -19,7 +19,7 @@ struct as_large {
 
 static bool is_param(const struct fblock *f)
 {
-	return f->said_inner && f->said == EV_TENSOR_PARAMETER;
+	return f->said_inner && !f->said_rests && f->said == EV_TENSOR_PARAMETER;
 }
 
 /* Of each size, how many parameters lack one. What is neither any more is forgotten; if it is named again it comes again. */
@@ -84,7 +84,7 @@ void graph__wrapped_grads(struct graph *g, struct fproc *p)
  */
 bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
 {
-	return p->wrapped.cnt && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
+	return p->has_parts && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
 }
 
 /*
