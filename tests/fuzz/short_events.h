@@ -47,7 +47,7 @@ static inline void event__expand(struct event *ev, const uint8_t *b)
 	ev->tid = ev->pid * 4 + ((b[1] >> 2) & 3);
 	ev->flags = b[1] >> 4;
 	if (ev->kind == EV_TENSOR)
-		ev->flags |= b[1] & (EV_TENSOR_OWN | EV_TENSOR_INNER);
+		ev->flags |= b[1] & EV_TENSOR_BITS;
 	ev->addr = b[2];
 	ev->size = (uint64_t)(b[3] & 15) << (b[3] >> 4) * 4;
 	ev->depth = b[4];

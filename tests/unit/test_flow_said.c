@@ -48,8 +48,10 @@ static void frozen_beside_a_compiled_optimizer(void **state)
 	(void)state;
 	op(0, "aten::relu", T(FIXED, R));
 	op(0, "aten::relu", T(W2, R));
+	op(0, "aten::relu", T(CONST, R));
 	said_as(FIXED, EV_TENSOR_PARAMETER);
 	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	said_as(CONST, EV_TENSOR_PARAMETER | EV_TENSOR_INNER | EV_TENSOR_RESTS);
 	for (int i = 0; i < 12; i++) {
 		make(X, "aten::randn");
 		make(OUT, "aten::mm", T(X, R), T(WT, R));
@@ -62,6 +64,9 @@ static void frozen_beside_a_compiled_optimizer(void **state)
 	}
 	assert_string_equal(cat(FIXED), "FROZEN");
 	assert_string_equal(cat(W2), "PARAMETER"); /* a DTensor's part: AccumulateGrad names the DTensor */
+	assert_string_equal(cat(CONST), "FROZEN");  /* a quantised weight's: for that none comes */
+	said_as(CONST, EV_TENSOR_PARAMETER | EV_TENSOR_INNER); /* until it is asked for */
+	assert_string_equal(cat(CONST), "PARAMETER");
 }
 
 static void python_has_the_last_word(void **state)
@@ -86,6 +91,24 @@ static void backward_of_wrapped(uint64_t grad, uint64_t size)
 	op(2, "aten::mm", T(OUT, R), T(X, R));
 	allocated_of(grad, 3, size);
 	accumulate(0, 0, 0);
+}
+
+/* What is as large as a part for which no gradient comes is none. */
+static void nothing_is_a_resting_parts_gradient(void **state)
+{
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	for (int i = 0; i < 2; i++) {
+		said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER | (i ? 0 : EV_TENSOR_RESTS));
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of_wrapped(Z, SIZE);
+		step_begin();
+		assert_string_equal(cat(Z), i ? "GRADIENT" : "AUTOGRAD_DETAIL");
+		step_end();
+		for (size_t k = 0; k < 3; k++)
+			freed((const uint64_t[]){ X, OUT, Z }[k], 0);
+	}
 }
 
 static void gradients_of_wrapped(void **state)
@@ -372,6 +395,29 @@ static void received_from_a_stage(void **state)
 	assert_string_equal(cat(Z), "PARAMETER");
 }
 
+/* A recording that begins later says what was found of it, and nothing else. */
+static void received_and_carried_on(void **state)
+{
+	struct event ev = { 0 };
+	const struct fblock *f;
+
+	(void)state;
+	rounds(4, ask_for_gradients);
+	said_as(WT, EV_TENSOR_PARAMETER);
+	said_as(W2, EV_TENSOR_PARAMETER);
+	rounds(2, ask_for_gradients);
+	assert_string_equal(cat(Z), "INPUT");
+	assert_true(graph__memory(m->graph, block(Z)->id, &ev));
+	ev.kind = EV_WAS_FLOW;
+	ev.dev = MT_DEV_CPU;
+	ev.addr = BUF;
+	send((struct event){ .kind = EV_WAS, .dev = MT_DEV_CPU, .addr = BUF, .size = SIZE });
+	send(ev);
+	f = graph__find(m->graph, block(BUF)->id);
+	assert_true(f->marks & FM_RECEIVED);
+	assert_int_equal(f->made, 0);
+}
+
 /* torch.profiler reads state and gradients from Python, too, but parameters only of modules that are called. */
 static void with_the_profilers_words(void **state)
 {
@@ -417,6 +463,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(added_up_extended, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(added_up_compat, setup, teardown),
 		cmocka_unit_test_setup_teardown(received_from_a_stage, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(received_and_carried_on, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(nothing_is_a_resting_parts_gradient, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(with_the_profilers_words, setup, teardown),
 	};
 

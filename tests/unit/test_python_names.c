@@ -687,6 +687,7 @@ static void test_wrappers(void **state)
 		expect(0x1d000, EV_TENSOR_STATE, "SGD#2", "inner.weight", "momentum_buffer", "float32[8,4]");
 		assert_true(name_at(0x1a000).is_inner && name_at(0x1b000).is_inner && name_at(0x1d000).is_inner);
 		assert_true(name_at(0x1a000).at.is_own);
+		assert_false(name_at(0x1a000).rests); /* it has a gradient */
 		assert_false(name_at(0xc000).is_inner); /* a buffer as ever */
 		teardown(NULL);
 	}
@@ -695,7 +696,7 @@ static void test_wrappers(void **state)
 /* A quantised weight has several parts: which attributes they are is said by nobody, so those that are tensors are. */
 static void test_parts_of_a_flat_tensor(void **state)
 {
-	uint64_t flat, obj, impl, flatten, codes, scale, grad, keys[3];
+	uint64_t flat, obj, impl, meta, flatten, codes, scale, grad, keys[3];
 
 	(void)state;
 	begin(11, 0);
@@ -711,6 +712,7 @@ static void test_parts_of_a_flat_tensor(void **state)
 	keys[2] = image_str(&im, "main_grad");
 	obj = image_instance(&im, flat, 0, 3, keys, LIST(codes, scale, grad));
 	impl = image_take(&im, 176);
+	meta = image_take(&im, 48);
 	poke(&im, impl, IMAGE_IMPL);
 	poke(&im, obj + 16, impl);
 	poke(&im, im.params + 32,
@@ -722,6 +724,11 @@ static void test_parts_of_a_flat_tensor(void **state)
 	expect(0x2b000, EV_TENSOR_PARAMETER, "Net", "inner.q.scale", "", "float32[8,1]");
 	assert_null(told_at(0x2c000));
 	expect(0xa000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+	assert_true(name_at(0x2a000).rests && name_at(0x2b000).rests);
+	poke(&im, impl + image_layout.impl_autograd_meta, meta); /* a gradient is asked for */
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_false(name_at(0x2a000).rests || name_at(0x2b000).rests);
 }
 
 /* The module that torch.compile makes of an optimizer's step has the state as its buffers: that is no other word for it. */

@@ -416,6 +416,12 @@ static void test_text_fit(void **state)
 	assert_string_equal(buf, "exp_\xe2\x80\xa6 tran\xe2\x80\xa6.laye\xe2\x80\xa6.3.weig\xe2\x80\xa6");
 	text_fit_path(buf, sizeof(buf), "a.b.c.d.e.f.g.h.i.j.k", 5); /* nothing to take away */
 	assert_string_equal(buf, "a.\xe2\x80\xa6.k");
+	text_fit_path(buf, sizeof(buf), "inductor: extern_kernels.addmm (aten.add, aten.mul, aten.addmm)", 40);
+	assert_string_equal(buf, "inductor: extern_kernels.addmm (aten.ad\xe2\x80\xa6");
+	text_fit_path(buf, sizeof(buf), "inductor: extern_kernels.addmm (aten.add, aten.mul, aten.addmm)", 20);
+	assert_string_equal(buf, "inductor: \xe2\x80\xa6" "en.addmm)");
+	text_fit_path(buf, sizeof(buf), "cpp_fused_native_layer_norm_3", 15); /* one word */
+	assert_string_equal(buf, "cpp_fus\xe2\x80\xa6_norm_3");
 	for (unsigned cols = 0; cols < 20; cols++)
 		assert_true(text_fit_path(buf, sizeof(buf), "\xe5\xbc\xa0\xe9\x87\x8f.0.\xe9\x87\x8f...x", cols) <= cols);
 	/* Every byte pair: valid out, within the columns. */

@@ -11,7 +11,9 @@ enum ev_tensor {
 	EV_TENSOR_MAX = 5,
 	EV_TENSOR_KIND = 15, /* the bits of these */
 	EV_TENSOR_OWN = 16,  /* its memory is of torch's allocators, so its free is seen */
-	EV_TENSOR_INNER = 32, /* the tensor is another one's part, which has no memory of its own (DTensor) */
+	EV_TENSOR_INNER = 32, /* the tensor is another one's part, which has no memory of its own (DTensor) … */
+	EV_TENSOR_RESTS = 64, /* … and that one asks for no gradient: a quantised weight's */
+	EV_TENSOR_BITS = EV_TENSOR_OWN | EV_TENSOR_INNER | EV_TENSOR_RESTS,
 };
 
 #endif

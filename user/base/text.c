@@ -154,6 +154,7 @@ struct part {
 };
 
 #define PARTS_MAX 64
+#define LIST_COLS_MIN 28 /* in less there is no room for the list and what it is behind */
 
 static unsigned split(const char *safe, struct part *parts)
 {
@@ -198,7 +199,9 @@ unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols)
 	size_t len = text_safe(safe, src ? src : ""), out = 0;
 	unsigned all = text_cols(safe), cnt = all > cols && len + 3 * PARTS_MAX < size ? split(safe, parts) : 0;
 
-	if (!cnt || !trim(parts, cnt, all, cols))
+	if (all > cols && cols >= LIST_COLS_MIN && strstr(safe, ", "))
+		return text_cut(buf, size, src, cols);
+	if (cnt < 2 || strstr(safe, ", ") || !trim(parts, cnt, all, cols))
 		return text_fit(buf, size, src, cols);
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct part *p = &parts[i];

@@ -26,7 +26,10 @@ unsigned text_cols(const char *safe);
 unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols);
 /* All of it, in a buffer of TEXT_BYTES_MAX; returns that. */
 const char *safe_text(char *buf, const char *src);
-/* The same of words with dots between them ("layers.10.attention.out"): the longest words lose their ends, numbers never. */
+/*
+ * The same of words with dots between them ("layers.10.attention.out"): the longest words lose their ends, numbers never. What
+ * has a list behind it ("extern_kernels.mm (aten.t, aten.mm)") loses of that; where there is little room, its middle.
+ */
 unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols);
 /* The same, but what is too long loses its end. */
 unsigned text_cut(char *buf, size_t size, const char *src, unsigned cols);

@@ -100,7 +100,8 @@ static void learn(const struct tell *tell, pid_t pid, const struct py_reader *r,
 
 static uint8_t flags_of(const struct py_name *n)
 {
-	return (uint8_t)(n->kind | (n->at.is_own ? EV_TENSOR_OWN : 0) | (n->is_inner ? EV_TENSOR_INNER : 0));
+	return (uint8_t)(n->kind | (n->at.is_own ? EV_TENSOR_OWN : 0) | (n->is_inner ? EV_TENSOR_INNER : 0) |
+			 (n->rests ? EV_TENSOR_RESTS : 0));
 }
 
 static int is_said(const struct said_env *env, const struct said *s, const struct py_told *t, const struct known *k)

@@ -30,7 +30,7 @@ static struct tensor name_of(const struct event *ev)
 {
 	return (struct tensor){ .path = id_of(ev->name.v), .root = id_of(ev->root.v), .type = id_of(ev->type.v),
 				.key = id_of(ev->key.v), .size = ev->size, .kind = ev->flags & EV_TENSOR_KIND,
-				.bits = ev->flags & (EV_TENSOR_OWN | EV_TENSOR_INNER) };
+				.bits = ev->flags & EV_TENSOR_BITS };
 }
 
 void model__tensor_of(struct model *m, const struct event *ev)

@@ -62,7 +62,7 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 	if (!b->tracked)
 		model__learned_measured(m, b, procs__find(&m->procs, b->pid));
 	if (m->graph)
-		graph__said(m->graph, b, t->kind, t->bits & EV_TENSOR_INNER);
+		graph__said(m->graph, b, t->kind, t->bits);
 	modules__gradient(&m->modules, b);
 	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
 	modules__named(&m->modules, t->module, t->kind, b->size);

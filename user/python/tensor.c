@@ -149,6 +149,11 @@ int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct p
 	return py_torch__of_impl(t, p, py_torch__impl(t, p, obj), ret);
 }
 
+int py_torch__may_train(const struct py_torch *t, struct py *p, uint64_t impl)
+{
+	return py_snap__word(p->snap, impl + t->at.impl_autograd_meta) != 0;
+}
+
 uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl)
 {
 	uint64_t meta = py_snap__ptr(p->snap, impl + t->at.impl_autograd_meta);

@@ -37,6 +37,8 @@ uint64_t py_torch__impl(const struct py_torch *t, struct py *p, uint64_t obj);
 /* 0; -ENOENT: it has no memory (meta, sparse, wrappers); -EAGAIN: it is no tensor, or torn. */
 int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct py_storage *ret);
 int py_torch__of_impl(struct py_torch *t, struct py *p, uint64_t impl, struct py_storage *ret);
+/* 0: it has nothing to keep a gradient in, so it asks for none. One that was asked for once and no more is not told apart. */
+int py_torch__may_train(const struct py_torch *t, struct py *p, uint64_t impl);
 /* TensorImpl of a tensor's .grad; 0: none. */
 uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl);
 /* "float32[512,512]", "?" where that is not known. */

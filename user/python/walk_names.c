@@ -56,6 +56,7 @@ int walk__name_parts(struct walk *w, const struct py_name *n, const struct walk_
 
 		part.at = parts->v[i].at;
 		part.is_inner = 1;
+		part.rests = n->kind == EV_TENSOR_PARAMETER && !py_torch__may_train(w->torch, w->py, n->at.impl);
 		if (parts->v[i].path[0]) {
 			snprintf(text, sizeof(text), "%s.%s", walk__text(w, *of), parts->v[i].path);
 			r = walk__add_text(w, text, of);

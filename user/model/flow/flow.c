@@ -663,24 +663,27 @@ size_t graph__bytes(const struct graph *g)
 }
 
 /* Python's word. A parameter that no gradient comes for is a frozen one, as one that an argument's name tells of. */
-void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
+void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 {
+	bool inner = bits & EV_TENSOR_INNER, rests = bits & EV_TENSOR_RESTS;
 	struct fblock *f = b->tracked ? graph__find(g, b->id) : graph__add(g, b);
 	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
 
-	if (!p || (f->said == kind && f->said_inner == inner))
+	if (!p || (f->said == kind && f->said_inner == inner && f->said_rests == rests))
 		return;
 	if (!f->said)
 		f->said_step = p->steps;
 	f->said = kind;
 	f->said_inner = inner;
+	f->said_rests = rests;
 	p->has_named |= kind == EV_TENSOR_PARAMETER;
+	p->has_parts |= kind == EV_TENSOR_PARAMETER && inner;
 	fproc__wrapped_said(g, p, f);
 	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
 		graph__set_param(g, p, f);
 		g->counts.has_parts = 1;
-	} else if (kind == EV_TENSOR_PARAMETER) {
-		fproc__class_weight(p, f);
 	}
+	if (kind == EV_TENSOR_PARAMETER && (!inner || rests))
+		fproc__class_weight(p, f);
 	fblock__refresh(g, f);
 }

@@ -83,8 +83,8 @@ void graph__end(struct graph *g); /* no more events: tells what was held back, c
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
 void graph__was(struct graph *g, struct block *b, const struct event *ev);
 
-/* What Python says of a block (enum ev_tensor); inner: it is a part of a tensor that has no memory of its own. */
-void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner);
+/* What Python says of a block: its kind, and bits of enum ev_tensor. */
+void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits);
 
 /* What a block is called, or was until its end, for the longest time, without guesses. CAT_MAX: it is not known any more. */
 uint8_t graph__lasting(const struct graph *g, uint64_t id);

@@ -152,6 +152,9 @@ struct fblock *graph__each(const struct graph *g, uint32_t *num)
 
 /* --- labels ------------------------------------------------------------------------------------------ */
 
+/* What a recording that begins later is told: bits of flags, and then of marks, made, and the marks that were found since. */
+enum { MARKS_AT = 32, MADE_AT = 48, LATER_AT = 56, MARKS_FIRST = 16 };
+
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
 {
 	const struct fblock *f = graph__find(g, id);
@@ -159,7 +162,8 @@ bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
 
 	if (!f)
 		return false;
-	ret->size = f->flags | (uint64_t)f->marks << 32 | (uint64_t)f->made << 48;
+	ret->size = f->flags | (uint64_t)(f->marks & ((1u << MARKS_FIRST) - 1)) << MARKS_AT | (uint64_t)f->made << MADE_AT |
+		    (uint64_t)(f->marks >> MARKS_FIRST) << LATER_AT;
 	ret->aux = s->cat | (uint32_t)(f->expected && !s->cat ? f->expected - 1 : s->guess) << 4 | (uint32_t)s->bwd << 8;
 	return true;
 }
@@ -173,9 +177,9 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 	if (!f)
 		return;
 	f->flags = (uint32_t)ev->size & FB_ALL;
-	f->made = (ev->size >> 48) & MADE_ALL;
+	f->made = (ev->size >> MADE_AT) & MADE_ALL;
 	if (f->marks)
-		f->marks |= (ev->size >> 32) & FM_ALL;
+		f->marks |= ((ev->size >> MARKS_AT & ((1u << MARKS_FIRST) - 1)) | ev->size >> LATER_AT << MARKS_FIRST) & FM_ALL;
 	f->one.cat = cat < CAT_COMPAT_MAX ? cat : CAT_UNKNOWN;
 	f->one.guess = guess < CAT_COMPAT_MAX ? guess : CAT_UNKNOWN;
 	f->one.bwd = ev->aux >> 8 & 1;

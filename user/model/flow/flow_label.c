@@ -94,7 +94,7 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 /* Python's word; CAT_MAX: it has none, or one that does not say it all: a bucket of gradients is of many parameters. */
 static uint8_t class_of_said(const struct fblock *f)
 {
-	bool trained = f->flags & FB_ACC || f->said_inner;
+	bool trained = f->flags & FB_ACC || (f->said_inner && !f->said_rests);
 
 	switch (f->said) {
 	case EV_TENSOR_STATE:

@@ -115,7 +115,8 @@ struct fblock {
 	uint8_t spans_cnt, sources_cnt, state_cnt;
 	uint8_t said; /* what Python says that it is, enum ev_tensor; 0: nothing */
 	uint8_t made; /* what generated code has to do with it: enum ev_place, enum made */
-	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it */
+	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
+	bool said_rests; /* … and none comes for it: a parameter that asks for no gradient */
 	bool quiet;	/* its allocation was not told yet, or its death will be: that record has its label */
 	uint32_t marks;	    /* enum fb_mark */
 	uint32_t said_step; /* steps of its process when Python's word came first */
@@ -187,7 +188,8 @@ struct fproc {
 	bool has_graphs;   /* generated code runs in it */
 	uint32_t given_at; /* those of allocated before it lived when the last generated forward began, or not */
 	bool blind;	   /* no region of an optimizer will ever be told */
-	bool has_named; /* parameters that Python names */
+	bool has_named; /* parameters that Python names … */
+	bool has_parts; /* … and that are parts of tensors without memory of their own */
 	struct map wrapped;	/* parameters in tensors without memory of their own, and their gradients (flow_wrapped.c) */
 	struct map grad_places; /* where such gradients were allocated that Python named: habits */
 	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */

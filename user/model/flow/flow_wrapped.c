@@ -42,10 +42,10 @@ void fproc__wrapped_seen(struct fproc *p)
 
 void fproc__wrapped_said(const struct graph *g, struct fproc *p, const struct fblock *f)
 {
-	if (!f->said_inner || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
-		return;
-	if (f->said == EV_TENSOR_PARAMETER)
+	if (f->said_inner && f->said == EV_TENSOR_PARAMETER)
 		p->said_ns = *g->env.now_ns;
+	if (!f->said_inner || f->said_rests || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
+		return;
 	wrapped__put(&p->wrapped, f->id);
 	if (f->said == EV_TENSOR_GRADIENT && f->habit)
 		wrapped__put(&p->grad_places, f->habit);
@@ -61,7 +61,7 @@ struct as_large {
 
 static bool is_param(const struct fblock *f)
 {
-	return f->said_inner && f->said == EV_TENSOR_PARAMETER;
+	return f->said_inner && !f->said_rests && f->said == EV_TENSOR_PARAMETER;
 }
 
 /* Of each size, how many parameters lack one. What is neither any more is forgotten; if it is named again it comes again. */
@@ -126,7 +126,7 @@ void graph__wrapped_grads(struct graph *g, struct fproc *p)
  */
 bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
 {
-	return p->wrapped.cnt && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
+	return p->has_parts && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
 }
 
 /*

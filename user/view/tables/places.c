@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/places.h"
 
+#include <string.h>
+
 #include "event/event.h"
 #include "timeline/report.h"
 
@@ -24,12 +26,22 @@ static void graph_words(struct cell *c, const void *row)
 		cell__say(c, "%s%sreturned", c->text, c->text[0] ? ", " : "");
 }
 
+/* All of the table are inductor's. */
+static void kernel(struct cell *c, const void *row)
+{
+	static const char prefix[] = "inductor: ";
+	const char *op = ((const struct report_place *)row)->op;
+
+	c->text = strncmp(op, prefix, sizeof(prefix) - 1) ? op : op + sizeof(prefix) - 1;
+}
+
 static const struct column columns[] = {
 	{ "bytes", "allocated", COL_BYTES, OF(report_place, bytes), TEXT(1, 9, .gap = 0), TUI(1, 10) },
 	{ NULL, "of all", COL_SHARE, OF(report_place, bytes), TUI(2, 7, 100) },
 	{ "count", "count", COL_COUNT, OF(report_place, count), TEXT(2, 7), TUI(3, 7) },
 	{ "buffer", "buffer", COL_OR_NULL, OF(report_place, buffer), TEXT(3, 26, .gap = 2), TUI(4, 20, .wide = 1) },
-	{ "op", "operator", COL_TEXT, OF(report_place, op), TEXT(4, 20, .wide = 2, .gap = 2), TUI(5, 20, .wide = 2) },
+	{ "op", NULL, COL_TEXT, OF(report_place, op) },
+	{ NULL, "operator", COL_TEXT, VIA(kernel), .is_path = 1, TEXT(4, 20, .wide = 2, .gap = 2), TUI(5, 20, .wide = 2) },
 	{ "nodes", "made of", COL_OR_NULL, OF(report_place, nodes), TEXT(5, 16, 100, 1, 2), TUI(6, 12, 100, 1) },
 	{ NULL, "graph", COL_TEXT, VIA(graph_words), TUI(7, 18, 130) },
 	{ "where", "line", COL_OR_NULL, OF(report_place, where), .is_path = 1, TUI(8, 14, 130, 1) },
