@@ -113,7 +113,8 @@ static void command(struct cell *c, const void *row)
 		len = strcspn(p, " ");
 		slash = *p == '-' ? NULL : memrchr(p, '/', len);
 		slash = slash && slash + 1 < p + len ? slash + 1 : p;
-		at += (size_t)snprintf(words + at, sizeof(words) - at, "%.*s%s", (int)(p + len - slash), slash, p[len] ? " " : "");
+		at += (size_t)snprintf(words + at, sizeof(words) - at, "%.*s%s", (int)(p + len - slash), slash,
+				       p[len] ? " " : "");
 	}
 	if (at < sizeof(words)) /* else cut: as it is */
 		cell__say(c, "%s", words);
