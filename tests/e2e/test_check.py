@@ -32,6 +32,12 @@ def test_gates():
         mt.check(text.returncode == 5 and text.stdout.startswith("above the limit: cpu"), text.stdout)
         md = check("--max-peak", "1T", "--md")
         mt.check(md.returncode == 0 and "| cpu |" in md.stdout and "within the limit" in md.stdout, md.stdout)
+        mt.check("end is missing" not in md.stdout + check("--max-peak", "1T").stdout, "a whole recording")
+        cut = tmp / "cut.mtr"
+        cut.write_bytes(a.read_bytes()[:a.stat().st_size // 2])
+        for args in ((), ("--md",)):
+            done = mt.memtrace("check", cut, "--max-peak", "1T", *args)
+            mt.check(done.returncode == 0 and "the recording's end is missing" in done.stdout.lower(), f"a cut one: {done}")
         mt.expect_failure(check("--max-peak", "1T", "--device", "cuda:0"), 1, "no memory of cuda:0")
 
         record(mt.shared_job("transformer"), b)

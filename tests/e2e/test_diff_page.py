@@ -95,6 +95,10 @@ def test_both_runs():
         with browser.open(out, 1280, 900) as page:
             mt.check(page.js(f"bytes({peaks[0]}) + ' → ' + bytes({peaks[1]})") in test_page.text_of(page, "#facts"), "peaks")
             check_numbers(page, a, b)
+            commands = page.js("[...document.querySelectorAll('#diff-verdicts > div')].map(d => [...d.querySelectorAll('small')].map(s => s.textContent))")
+            for path, said in zip((a, b), commands):
+                wanted = [line["next"].replace(" FILE", f" {path}") for line in mt.report(path)["verdict"] if line["next"]]
+                mt.check(said == [f"next: {command}" for command in wanted], f"{said}, and not {wanted}")
             press(page, "by step")
             last = page.js("diffState.chart.data[0].at(-1)")
             steps = max(s["number"] for x in (a, b) for s in mt.report(x)["phases"]["steps"])

@@ -132,6 +132,12 @@ static void test_devices_and_categories(void **state)
 	assert_string_equal(d.rows[1].name, "cpu GRADIENT");
 	assert_true(d.rows[1].b[DIFF_MEAN] == 0 && d.rows[1].b[DIFF_PEAK] == 30 && isnan(d.rows[1].b[DIFF_BYTES]));
 	diff__done(&d);
+	/* the peak fell: what fell most is the first */
+	assert_int_equal(diff__make(&d, &a, &b, DIFF_BY_CATEGORY), 0);
+	assert_string_equal(d.rows[0].name, "cpu ACTIVATION");
+	assert_true(d.rows[0].a[DIFF_MEAN] == 500 && d.rows[0].b[DIFF_MEAN] == 0);
+	assert_true(diff_row__change(&d.rows[1], DIFF_MEAN) > diff_row__change(&d.rows[0], DIFF_MEAN));
+	diff__done(&d);
 	assert_int_equal(diff__make(&d, &b, &b, DIFF_BY_SYMBOL), 0);
 	assert_int_equal(d.cnt, 0);
 	diff__done(&d);

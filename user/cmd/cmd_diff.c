@@ -234,8 +234,9 @@ static int no_rows(const struct options *o, const struct diff_side *s, struct er
 	if (a && b)
 		return 0;
 	err_set(err, -ENODATA, "%s has no %s", a ? o->file_b : o->file,
-		o->by == BY_MODULE ? "modules" : o->by == BY_NAME ? "names of tensors" : "ranks");
-	return err_hint(err, "--by op and --by category compare without");
+		o->by == BY_MODULE ? "modules" : o->by == BY_NAME ? "named tensors that live at its end" : "ranks");
+	return err_hint(err, "--by op and --by category compare without%s",
+			o->by == BY_NAME ? "; a recording that ends before its job does has them" : "");
 }
 
 /* --fail-if: says which device's peak grew by too much. */

@@ -204,6 +204,7 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 static int run_begin(void *ctx, const struct names *names)
 {
 	struct export_run *x = ctx;
+	const char *slash = strrchr(x->o->file, '/');
 	int r;
 
 	x->to.out = x->out;
@@ -214,7 +215,7 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.ops = x->o->ops;
 	x->to.sort = x->o->sort;
 	if (strcmp(x->o->file, "-"))
-		x->to.recording = shell_word(x->recording, strrchr(x->o->file, '/') ? strrchr(x->o->file, '/') + 1 : x->o->file);
+		x->to.recording = shell_word(x->recording, slash ? slash + 1 : x->o->file);
 	r = export_begin(x->format, &x->ctx, &x->to);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : r;
 }
@@ -231,7 +232,8 @@ static int run_write(void *ctx, const struct tl_event *ev)
 	    (ev->kind == TL_COMPILED && !(x->format->needs & EXPORT_COMPILES)) ||
 	    (ev->kind == TL_PINNED && !(x->format->needs & EXPORT_PINNED)))
 		return 0;
-	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || (ev->kind == TL_LABEL && x->to.labels))
+	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || ev->kind == TL_MODULE ||
+	    (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
 	if (x->to.labels && (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)) { /* its last word, or none */
 		told = *ev;
@@ -245,8 +247,14 @@ static int run_write(void *ctx, const struct tl_event *ev)
 static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct export_run *x = ctx;
+	struct tl_event named;
 
 	x->epoch_off_ns = epoch_off_ns;
+	if (ev->module_number && x->to.labels) { /* its module has a name now */
+		named = *ev;
+		labels__module(x->to.labels, &named);
+		ev = &named;
+	}
 	return x->is_part ? sieve__event(&x->filter.sieve, ev, run_write, x) : run_write(x, ev);
 }
 

@@ -77,9 +77,9 @@ static int none_named(const struct survey *s, const char *name, struct err *err)
 				s->jobs[i].pid, name);
 			return err_hint(err, "it is another user's: sudo memtrace …"), -EACCES;
 		}
-	err_set(err, -ESRCH, "no process with PyTorch has '%.100s' in its command line", name);
-	return err_hint(err, "memtrace ps lists those that there are; one that has not loaded PyTorch yet is taken by its "
-			     "number, -p PID"), -ESRCH;
+	err_set(err, -ESRCH, "no process with PyTorch has the word '%.100s' in its command line", name);
+	return err_hint(err, "a whole word, such as train.py; memtrace ps lists those that there are. One that has not loaded "
+			     "PyTorch yet is taken by its number, -p PID"), -ESRCH;
 }
 
 static int find_one(struct options *o, const char *name, struct err *err)

@@ -33,8 +33,15 @@ static int learn(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 
 static int hold(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {
+	struct moment_run *m = ctx;
+	struct tl_event named;
+
 	(void)epoch_off_ns;
-	return holdings__event(((struct moment_run *)ctx)->held, ev);
+	if (!ev->module_number)
+		return holdings__event(m->held, ev);
+	named = *ev;
+	labels__module(m->labels, &named);
+	return holdings__event(m->held, &named);
 }
 
 static int moment_write(const struct moment_run *m, const struct options *o, const struct report *r, struct err *err)

@@ -31,18 +31,20 @@ static bool model__learned_of(const struct model *m, const struct block *b, stru
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver,
 			      uint32_t tid, uint8_t depth, uint32_t stack)
 {
+	const struct module_row *module;
 	struct tl_learned learned;
 	struct tl_event tl;
 
 	if (!m->timeline)
 		return;
+	module = &m->modules.rows[b->module];
 	tl = (struct tl_event){
 		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
 		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
 		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
 		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
 		.stack = stack,
-		.module = m->modules.rows[b->module].path, .root = m->modules.rows[b->module].root, .phase = b->phase,
+		.module = module->path, .root = module->root, .module_number = module->told ? 0 : b->module, .phase = b->phase,
 	};
 	if (m->learned && (kind == TL_CREATE || kind == TL_DESTROY) && model__learned_of(m, b, &learned))
 		tl.learned = &learned;

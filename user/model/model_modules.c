@@ -311,6 +311,7 @@ void model__module(struct model *m, const struct event *ev)
 {
 	const struct proc *p = procs__find(&m->procs, ev->pid);
 	struct event told = *ev;
+	bool full;
 
 	if (!ev->pid || !ev->addr || (p && p->gone == 1))
 		return;
@@ -319,6 +320,10 @@ void model__module(struct model *m, const struct event *ev)
 	told.type.v = ev->type.v < NAMES_MAX ? ev->type.v : 0;
 	if (!modules__define(&m->modules, &told))
 		m->lost[MT_LOSS_NAMES]++;
+	else if (m->timeline_nodes)
+		model__tell(m, &(struct tl_event){ .ts_ns = m->now_ns, .kind = TL_MODULE, .pid = ev->pid, .op = told.name,
+						   .region = told.root,
+						   .id = modules__at(&m->modules, ev->pid, ev->addr, &full) });
 }
 
 static bool is_the_modules_own(const struct block *b)

@@ -493,6 +493,51 @@ static void diff__merge(struct diff *d, struct parts *a, struct parts *b)
 	}
 }
 
+static const struct report_dev *dev_in(const struct report *r, uint8_t dev)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev == dev)
+			return &r->devs[i];
+	return NULL;
+}
+
+const struct report_dev *diff_peak_changed(const struct report *a, const struct report *b, uint64_t *ret_to)
+{
+	const struct report_dev *best = NULL;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < a->devs_cnt; i++) {
+		const struct report_dev *da = &a->devs[i], *db = dev_in(b, da->dev);
+		uint64_t peak = db ? db->peak : 0, change = peak > da->peak ? peak - da->peak : da->peak - peak;
+
+		if (!da->peak || (best && change <= most))
+			continue;
+		best = da;
+		most = change;
+		*ret_to = peak;
+	}
+	return best;
+}
+
+/* The peak fell: what took most of it down comes first. */
+static bool has_fallen(const struct diff_side *a, const struct diff_side *b)
+{
+	uint64_t to = 0;
+	const struct report_dev *d = diff_peak_changed(a->end, b->end, &to);
+
+	return d && to < d->peak && d->peak - to >= d->peak / DIFF_SAME_PART;
+}
+
+static void turn_round(struct diff_row *rows, size_t cnt)
+{
+	for (size_t i = 0; i < cnt / 2; i++) {
+		struct diff_row row = rows[i];
+
+		rows[i] = rows[cnt - 1 - i];
+		rows[cnt - 1 - i] = row;
+	}
+}
+
 int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_side *b, enum diff_by by)
 {
 	struct parts pa = { 0 }, pb = { 0 };
@@ -509,6 +554,8 @@ int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_si
 		diff__merge(ret, &pa, &pb);
 	if (ret->cnt)
 		qsort(ret->rows, ret->cnt, sizeof(*ret->rows), by_growth);
+	if (has_fallen(a, b))
+		turn_round(ret->rows, ret->cnt);
 	parts__done(&pa);
 	parts__done(&pb);
 	return r;

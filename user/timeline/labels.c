@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "base/spool.h"
 
 #define IDS_MAX (1ull << 34) /* ids are dense: 16 GiB of bytes, more blocks than a recording of a TiB has */
@@ -47,10 +48,17 @@ struct learned_entry {
 	struct tl_learned v;
 };
 
+/* TL_MODULE. */
+struct module_name {
+	uint64_t number;
+	name_id path, root;
+};
+
 struct labels {
 	struct spill cats, entries, late, names, learned;
 	uint64_t ids; /* cats has 0 .. ids - 1 */
 	size_t entries_cnt, late_cnt, names_cnt, learned_cnt;
+	struct map modules; /* struct module_name */
 	bool sorted, names_sorted, learned_sorted;
 	bool has_allocs, has_gap; /* has_gap: one that followed something traced */
 	uint64_t last_id;	  /* of a block reported as preexisting before that */
@@ -101,6 +109,7 @@ int labels__new(struct labels **ret, struct err *err)
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
 	l->cats.fd = l->entries.fd = l->late.fd = l->names.fd = l->learned.fd = -1;
+	l->modules = MAP_OF(struct module_name);
 	l->sorted = l->names_sorted = l->learned_sorted = true;
 	r = spill__open(&l->cats);
 	r = r ? r : spill__open(&l->entries);
@@ -121,6 +130,7 @@ void labels__free(struct labels *l)
 {
 	if (!l)
 		return;
+	map__done(&l->modules);
 	spill__done(&l->cats);
 	spill__done(&l->entries);
 	spill__done(&l->late);
@@ -210,6 +220,17 @@ static int labels__add_learned(struct labels *l, const struct tl_event *ev)
 	return 0;
 }
 
+static int labels__add_module(struct labels *l, const struct tl_event *ev)
+{
+	struct module_name *n = map__put(&l->modules, ev->id);
+
+	if (!n)
+		return -ENOMEM;
+	n->path = ev->op;
+	n->root = ev->region;
+	return 0;
+}
+
 /* What is seen late after a gap may have been allocated in it. */
 static int labels__preexisting(struct labels *l, const struct tl_event *ev)
 {
@@ -232,6 +253,8 @@ int labels__event(void *labels, const struct tl_event *ev)
 		return labels__add_name(l, ev);
 	if (ev->kind == TL_LEARNED)
 		return labels__add_learned(l, ev);
+	if (ev->kind == TL_MODULE)
+		return labels__add_module(l, ev);
 	return ev->kind == TL_PREEXISTING ? labels__preexisting(l, ev) : 0;
 }
 
@@ -273,6 +296,17 @@ static void labels__sort(struct labels *l)
 		sift_down(e, 0, cnt - 1);
 	}
 	l->sorted = true;
+}
+
+void labels__module(const struct labels *l, struct tl_event *ev)
+{
+	const struct module_name *n = ev->module_number ? map__find(&l->modules, ev->module_number) : NULL;
+
+	if (!n)
+		return;
+	ev->module = n->path;
+	ev->root = n->root;
+	ev->module_number = 0;
 }
 
 enum category labels__get(const struct labels *l, uint64_t id, uint32_t version)

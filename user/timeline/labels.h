@@ -19,7 +19,7 @@ struct err;
 
 int labels__new(struct labels **ret, struct err *err); /* -errno: no room for the file */
 void labels__free(struct labels *l);		       /* NULL is fine */
-/* TL_FINAL, TL_PREEXISTING, TL_NAME, TL_LEARNED, and where gaps are, is taken, others left alone. 0 or -errno. A timeline_fn */
+/* TL_FINAL, TL_PREEXISTING, TL_NAME, TL_LEARNED, TL_MODULE, and where gaps are, is taken, others left alone. A timeline_fn */
 int labels__event(void *labels, const struct tl_event *ev);
 /* What Python called a block at last; false: it had no name. */
 struct labels_name {
@@ -31,6 +31,8 @@ struct labels_name {
 bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret);
 /* What is known of a block by its like alone (TL_LEARNED); false: nothing. */
 bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret);
+/* Fills in whose forward or backward made a block, where that has a name by now. */
+void labels__module(const struct labels *l, struct tl_event *ev);
 /* CAT_UNKNOWN for a block that has none. */
 enum category labels__get(const struct labels *l, uint64_t id, uint32_t version);
 /* Preexisting blocks from before anything was traced, by id: 0 from first to the last, then -ENOENT. *pos starts at 0. */

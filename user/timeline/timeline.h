@@ -41,6 +41,8 @@ enum tl_kind {
 			     version = step that was under way (0: not known), flags in depth: enum ev_compiled */
 	TL_LEARNED = 20, /* block id was allocated while no operator was seen, and its step is over: `learned` is what its like
 			    in a traced step was (docs/sampling.md); its last word */
+	TL_MODULE = 22,	/* module number id is called: op its path, region the root's label. Of a module that made blocks before
+			   Python was read this comes after them */
 	TL_PINNED = 21, /* the driver has pinned memory of the host (ptr, size), version 1; it is pinned no more: 0. id is the
 			   segment's: never reused, from 1 */
 	TL_TOTALS = 31, /* with model_opts.timeline_ops: a caching allocator's own totals: ptr = allocated, size = reserved */
@@ -135,6 +137,7 @@ struct tl_event {
 	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was allocated; 0: not known */
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not known yet */
+	uint32_t module_number; /* of such a block whose module has no name yet: what TL_MODULE will say; else 0 */
 	uint8_t phase;	      /* enum phase, at its allocation; TL_OP, TL_REGION*: as far as known then, at its end its own */
 	const struct tl_learned *learned; /* TL_LEARNED; TL_CREATE, _DESTROY: a guess, or NULL. During the call */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */

@@ -108,7 +108,8 @@ void judge_growth(const struct judge *j)
 	if (k->too_short)
 		say(l->text, "Too short to say whether anything grows: %s %s, and %u are the least.", fmt_count(a,
 		    (double)k->ticks),
-		    k->per_step ? "steps" : "half seconds", k->ticks_least);
+		    k->per_step ? (k->ticks == 1 ? "step" : "steps") : k->ticks == 1 ? "half second" : "half seconds",
+		    k->ticks_least);
 	else if (report_growth_is_hidden(j->r))
 		say_growth_hidden(l, j->r);
 	else

@@ -97,9 +97,10 @@ function drawDiffTable(d) {
 /* --- the page ----------------------------------------------------------------------------------------------- */
 
 function diffVerdict(s, i) {
+	const file = /^[\w./@%+=:,-]+$/.test(s.file) ? s.file : `'${s.file}'`; // as a shell takes it
 	return h("div", null, h("h2", null, h("span", {class: "swatch", style: {background: diffColors()[i]}}), `${"AB"[i]} · ${s.file}`),
 		h("p", {class: "note"}, `${span(s.duration_ns)}, ${s.whole_steps ? `${count(s.whole_steps)} whole steps compared` : "no steps"}${s.lost ? `, ${count(s.lost)} events lost` : ""}`),
-		h("ul", {class: "verdict"}, ...s.verdict.map((l) => h("li", {class: l.severity}, l.text, l.next ? h("small", null, `next: ${l.next}`) : null))));
+		h("ul", {class: "verdict"}, ...s.verdict.map((l) => h("li", {class: l.severity}, l.text, l.next ? h("small", null, `next: ${withName(l.next, file)}`) : null))));
 }
 
 function diffFacts(d) {
@@ -141,7 +142,7 @@ function drawDiff(d) {
 			h("span", {class: "key"}, ...["A", "B"].flatMap((x, i) => [h("span", {class: `line ${"ab"[i]}`}), x])),
 			h("div", {id: "diff-buttons", role: "group", "aria-label": "what the chart shows"})),
 		h("div", {id: "diff-chart"}), h("p", {class: "note", id: "diff-moment"})),
-		h("section", null, h("div", {class: "bar"}, h("h2", null, "What grew"), h("div", {id: "diff-by", role: "group", "aria-label": "rows"})),
+		h("section", null, h("div", {class: "bar"}, h("h2", null, "What changed"), h("div", {id: "diff-by", role: "group", "aria-label": "rows"})),
 			h("div", {id: "diff-rows"}), h("p", {class: "note", id: "diff-count"})),
 		h("section", {class: "split even", id: "diff-verdicts"}));
 	const all = () => {

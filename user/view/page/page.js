@@ -293,8 +293,8 @@ function costOf(r) {
 }
 
 // In a command, the recording's name where it is known; of a live trace there is none yet.
-function withName(command) {
-	return command.replace(/(?<=\s)FILE(?=\s|$)/g, () => model.doc.recording || "FILE");
+function withName(command, name = model.doc.recording) {
+	return command.replace(/(?<=\s)FILE(?=\s|$)/g, () => name || "FILE");
 }
 
 function drawVerdict() {

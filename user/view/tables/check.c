@@ -41,6 +41,12 @@ static int is_above(const struct check_view *v)
 	return v->bytes > v->max;
 }
 
+/* Its end is not there, and might have been above the limit. */
+static int is_cut(const struct check_view *v)
+{
+	return !v->r->run.ended && !is_above(v);
+}
+
 /* "cpu" or "ACTIVATION on cpu" */
 static const char *subject(const struct check_view *v, char buf[80])
 {
@@ -86,6 +92,8 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 		snprintf(text, sizeof(text), "%s events: the peak may have been higher", fmt_count(a, (double)lost));
 		page__para(&p, "lost", text);
 	}
+	if (is_cut(v))
+		page__para(&p, "cut", "the recording's end is missing: the peak may have been higher later");
 	return page__done(&p);
 }
 
@@ -129,5 +137,7 @@ int check_view_md(FILE *out, const struct check_view *v)
 	if (report_lost_events(v->r))
 		fprintf(out, "\n%s events were lost: the peak may have been higher.\n",
 			fmt_count(a, (double)report_lost_events(v->r)));
+	if (is_cut(v))
+		fputs("\nThe recording's end is missing: the peak may have been higher later.\n", out);
 	return fflush(out) || ferror(out) ? -EIO : 0;
 }

@@ -159,35 +159,7 @@ static const char *row_name(const struct diff_row *r)
 
 /* --- the conclusion -------------------------------------------------------------------------------------------- */
 
-#define SAME_PART 100 /* of a peak: less is how runs differ */
 #define SAID_BYTES 400
-
-static const struct report_dev *dev_in(const struct report *r, uint8_t dev)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev == dev)
-			return &r->devs[i];
-	return NULL;
-}
-
-/* The device whose peak changed most, of those that A has; NULL: none. */
-static const struct report_dev *dev_changed(const struct report *a, const struct report *b, uint64_t *ret_to)
-{
-	const struct report_dev *best = NULL;
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < a->devs_cnt; i++) {
-		const struct report_dev *da = &a->devs[i], *db = dev_in(b, da->dev);
-		uint64_t peak = db ? db->peak : 0, change = peak > da->peak ? peak - da->peak : da->peak - peak;
-
-		if (!da->peak || (best && change <= most))
-			continue;
-		best = da;
-		most = change;
-		*ret_to = peak;
-	}
-	return best;
-}
 
 /* The row with most of a change: sign is its direction. NULL: none changed so. */
 static const struct diff_row *row_changed(const struct diff_view *v, enum diff_value value, int sign)
@@ -212,7 +184,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 {
 	enum diff_value value = v->by == DIFF_BY_NAME ? DIFF_END : DIFF_PEAK;
 	uint64_t to = 0;
-	const struct report_dev *d = dev_changed(v->sides[0].end, v->sides[1].end, &to);
+	const struct report_dev *d = diff_peak_changed(v->sides[0].end, v->sides[1].end, &to);
 	char x[24], y[24], z[32], dev[16], name[TEXT_BYTES_MAX];
 	const struct diff_row *row;
 	uint64_t change;
@@ -222,7 +194,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 	if (!d)
 		return;
 	change = to > d->peak ? to - d->peak : d->peak - to;
-	if (change < d->peak / SAME_PART) {
+	if (change < d->peak / DIFF_SAME_PART) {
 		snprintf(text, SAID_BYTES, "The peak is the same within 1 %%: %s and %s on %s", fmt_bytes(x, d->peak),
 			 fmt_bytes(y, to), dev_name(d->dev, dev));
 		return;

@@ -98,16 +98,26 @@ static void traced(struct cell *c, const void *row)
 	c->text = j->is_traced ? "yes" : j->is_seen ? "no" : "-";
 }
 
+/* Without directories, in the table: where the interpreter and the script lie is not what tells jobs apart. */
 static void command(struct cell *c, const void *row)
 {
 	const struct survey_job *j = row;
-	const char *text = j->cmdline[0] ? j->cmdline : j->comm, *slash;
+	const char *text = j->cmdline[0] ? j->cmdline : j->comm;
+	char words[TEXT_BYTES_MAX];
+	size_t at = 0, len;
 
-	if (c->d->as != AS_JSON) { /* where the interpreter lies is not what tells jobs apart */
-		slash = memrchr(text, '/', strcspn(text, " "));
-		text = slash ? slash + 1 : text;
-	}
 	c->text = text;
+	if (c->d->as == AS_JSON)
+		return;
+	for (const char *p = text, *slash; *p && at < sizeof(words) - 1; p += len + (p[len] == ' ')) {
+		len = strcspn(p, " ");
+		slash = *p == '-' ? NULL : memrchr(p, '/', len);
+		slash = slash && slash + 1 < p + len ? slash + 1 : p;
+		at += (size_t)snprintf(words + at, sizeof(words) - at, "%.*s%s", (int)(p + len - slash), slash,
+				       p[len] ? " " : "");
+	}
+	if (at < sizeof(words)) /* else cut: as it is */
+		cell__say(c, "%s", words);
 }
 
 static void put_traced(struct json *j, const char *key, const struct drawn *d, const void *row)

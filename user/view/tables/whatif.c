@@ -192,11 +192,13 @@ static void put_checkpoint(struct page *p, const struct whatif_view *v)
 	if (!v->opts->checkpoint)
 		return;
 	if (v->opts->budget && !v->opts->batch_a)
-		snprintf(text, sizeof(text), "%zu of %zu modules, %s of running again a step; %s %s (%s)", s->chosen, s->cnt,
-			 fmt_ns(a, s->time_ns), s->fits ? "the least that fits into" : "no set fits into",
+		snprintf(text, sizeof(text), "%zu of %zu module%s, %s of running again a step; %s %s (%s)",
+			 s->chosen, s->cnt, s->cnt == 1 ? "" : "s", fmt_ns(a, s->time_ns),
+			 s->fits ? "the least that fits into" : "no set fits into",
 			 fmt_bytes(b, v->opts->budget), s->is_exact ? "of all sets" : "in the order below");
 	else
-		snprintf(text, sizeof(text), "%zu modules, %s of running again a step", s->chosen, fmt_ns(a, s->time_ns));
+		snprintf(text, sizeof(text), "%zu module%s, %s of running again a step", s->chosen,
+			 s->chosen == 1 ? "" : "s", fmt_ns(a, s->time_ns));
 	page__para(p, "checkpoint", text);
 	put_modules(p, v);
 }
