@@ -211,7 +211,7 @@ static void products_of_wrapped(void **state)
 		product_of_wrapped(Y, 0);
 		make(SUM, "aten::sum", T(Y, R));
 		in_module(0);
-		product_of_wrapped(Z, 0); /* in no module: a norm of gradients, a part that is put together to be written to a file */
+		product_of_wrapped(Z, 0); /* in no module: a norm of gradients, or what is put together for a file */
 		product_of_wrapped(LOST, 0); /* the same, but backward lets go of it */
 		op(0, "aten::add", T(X, R), T(SUM, R));
 		op(0, "aten::relu", T(Z, R));
