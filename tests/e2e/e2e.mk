@@ -93,4 +93,4 @@ check-steady: build/memtrace ## the end-to-end tests of make check, what is miss
 check-snapshot-newest: build/memtrace ## torch-snapshot opened by the newest torch's own _memory_viz (root; fetches it once, as check-compiled does)
 	@tools/make-venv
 	@tests/versions/check --keep $(NEWEST)
-	@tests/e2e/run --slow viewers.torch_snapshot_in_newest
+	@tests/e2e/run --slow viewers.torch_snapshot_in_newest viewers.torch_snapshot_of_pinned_in_newest

@@ -7,6 +7,7 @@ that has to become. Thread by thread, in order, each event must be there with it
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -272,6 +273,49 @@ def test_communicators():
     mt.check(len(marked) == 5 * 5, f"five communicators: device, physical, reserved, pinned, the proxy's: {marked}")
     mt.check(sum(e["ev"] == "seg_comm" for e in run.events) == 11, f"{[e for e in run.events if e['ev'] == 'seg_comm']}")
     mt.note(f"{n} events, {len(marked)} for communication, all equal")
+
+
+def pinned_of(events):
+    """What torch's host_traces have to say of them, without its times, and what is pinned in the end."""
+    traces, live = [], {}
+    for e in events:
+        if e["ev"] == "seg_alloc" and e["flags"] & 0x3f == PINNED:
+            live[e["addr"]] = e["size"]
+            traces.append(("segment_alloc", e["addr"], e["size"]))
+        elif e["ev"] == "seg_free" and e["addr"] in live:
+            traces.append(("segment_free", e["addr"], live.pop(e["addr"])))
+    return traces, live
+
+
+def snapshot_of_pinned(mode, tmp):
+    """A run's export as a pickle, whose host memory is checked against the run's events (which compare() holds to the log)."""
+    path, out = tmp / f"{mode}.mtr", tmp / f"{mode}.pickle"
+    run = Run(mode, keep=path)
+    mt.check(not run.lost, f"lost: {run.lost}")
+    compare(run.log, run.events, run.pid)
+    traces, live = pinned_of(run.events)
+    for form in (out, out.with_suffix(".json")):
+        mt.ok(mt.memtrace("export", path, "--to", "torch-snapshot", "-o", form))
+    data, plain = pickle.loads(out.read_bytes()), json.loads(out.with_suffix(".json").read_text())
+    rows = data["host_traces"]
+    mt.check([(e["action"], e["addr"], e["size"]) for e in rows] == traces, f"{rows}, and not {traces}")
+    mt.check({s["address"]: s["total_size"] for s in data["host_segments"]} == live, f"{data['host_segments']}, and not {live}")
+    times = [e["time_us"] for e in rows]
+    begin = run.report["start_ns"] // 1000
+    mt.check(times == sorted(times) and begin <= times[0] <= times[-1] <= begin + run.report["duration_ns"] // 1000 + 1, f"{times}")
+    mt.check(all(f["filename"] == "process" and str(run.pid) in f["name"] for e in rows for f in e["frames"][-1:]) and rows[0]["frames"],
+             f"whose: {rows[0]}")
+    mt.check((plain["host_traces"], plain["host_segments"]) == (rows, data["host_segments"]), "JSON's and the pickle's")
+    return out, traces, live
+
+
+def test_pinned_memory_in_torchs_snapshot():
+    """host_traces are the driver's calls for pinned memory, one after the other; host_segments what none of them gave back."""
+    with mt.scratch() as tmp:
+        _, traces, live = snapshot_of_pinned("api", tmp)
+        mt.check([t[0] for t in traces] == ["segment_alloc", "segment_free"] * (len(traces) // 2) and len(traces) >= 8 and not live, f"{traces}")
+        _, traces, live = snapshot_of_pinned("pinned", tmp)
+        mt.check(len(live) == 3 and len(traces) == 3 + 2 * 4, f"{traces} {live}")
 
 
 def test_graphs():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """--at, --from, --to and the filters, against the lives of all blocks as export --to jsonl tells them, and against the report."""
 import collections
+import csv
 import json
 
 import grown
@@ -111,10 +112,24 @@ def test_moments_and_filters():
         final = held_at(live, 1 << 63)
         mt.check(sum(live[i][2] for i in final) == cpu["categories"]["GRADIENT"]["live"] and set(final.values()) <= {"GRADIENT"}, "gradients")
 
+        # In another order: the same lines, the largest first; and stacks with the most first.
+        def lines(to, *args):
+            return mt.ok(mt.memtrace("export", path, "--to", to, *args)).stdout.splitlines()
+
+        plain, by_size = (list(csv.DictReader(lines("csv", "--at", f"step {n}", *args))) for args in ((), ("--sort", "size")))
+        sizes = [int(r["size"]) if r["size"] else -1 for r in by_size]
+        key = lambda r: -int(r["size"]) if r["size"] else 1
+        mt.check(by_size == sorted(plain, key=key) and by_size != plain, f"--sort size: {sizes[:20]}")
+        folded = {sort: lines("folded", "--sort", sort) for sort in ("seen", "bytes", "stack")}
+        amounts = [int(line.rsplit(" ", 1)[1]) for line in folded["bytes"]]
+        mt.check(amounts == sorted(amounts, reverse=True) and len(set(amounts)) > 3, f"--sort bytes: {amounts}")
+        mt.check(folded["stack"] == sorted(folded["seen"]) == sorted(folded["bytes"]) and folded["seen"] == lines("folded"), "the same stacks")
+        mt.expect_failure(mt.memtrace("export", path, "--to", "perfetto", "-o", tmp / "x", "--sort", "size"), 2, "order of its own", "jsonl, csv and folded")
+
         text = mt.ok(mt.memtrace("report", path, "--at", f"step {n}", "--category", "activation")).stdout
         mt.check(f"in step {n}" in text and "category ACTIVATION" in text and "By module" in text, text)
-        csv = mt.ok(mt.memtrace("report", path, "--at", "peak", "--by", "category", "--csv")).stdout
-        mt.check(csv.startswith("name,bytes,blocks"), csv[:200])
+        table = mt.ok(mt.memtrace("report", path, "--at", "peak", "--by", "category", "--csv")).stdout
+        mt.check(table.startswith("name,bytes,blocks"), table[:200])
         for args, words in ((("--module", "nothing"), ("no module called nothing", "the largest are Model.")),
                             (("--op", "nothing"), ("no operator called nothing", "the largest are aten::")),
                             (("--at", "step 100000"), ("no whole step 100000", "it has steps")),

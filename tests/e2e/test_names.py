@@ -157,6 +157,31 @@ def test_odd():
         mt.check(("parameter", name) in listed, f"{name}: {sorted(listed)[:20]}")
 
 
+LONG_BEGIN = """
+import sys, time, torch
+time.sleep(max(0, 7.5 - time.clock_gettime(time.CLOCK_BOOTTIME) + float(open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]) / 100))
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(1, 17):
+    model(torch.randn(8, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print("step", step, file=sys.stderr, flush=True)
+    time.sleep(0.5)
+"""
+
+
+def test_from_the_first_step():
+    """A job that memtrace starts imports and loads for 7.5 s. Searches that found nothing come 0, 2, 6 and 14 s after its start; its first
+    step asks for one."""
+    with mt.scratch() as tmp, mt.start("record", "-vv", "-o", str(tmp / "a.mtr"), "--", mt.PYTHON, "-c", LONG_BEGIN) as tracer:
+        mt.finish(tracer, signal_number=0)
+        said = [text for text in tracer.err if re.search(r"^step |names of [1-9]\d* modules", text)]
+    found = next(i for i, text in enumerate(said) if LOOKED in text)
+    mt.check(found <= 8, f"{found} steps before modules were found: {said}")
+    mt.note(f"modules were found after {found} steps of 0.5 s")
+
+
 def test_views_have_names():
     """text, jsonl and sqlite of one recording say the same names as the report."""
     with mt.scratch() as tmp:

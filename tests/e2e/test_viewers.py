@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import pathlib
+import pickle
 import pickletools
 import re
 import shutil
@@ -26,8 +27,10 @@ import time
 
 import grown
 import mt
+import test_gpu_stub as gpu_stub
 
-SLOW = {"torch_snapshot_in_memory_viz", "torch_snapshot_in_newest_torch"}  # the latter: make check-snapshot-newest
+# The latter two: make check-snapshot-newest.
+SLOW = {"torch_snapshot_in_memory_viz", "torch_snapshot_in_newest_torch", "torch_snapshot_of_pinned_in_newest_torch"}
 
 VIEWERS = pathlib.Path(__file__).resolve().parent / "viewers"
 # What MemoryViz.js reads of the pickle language.
@@ -249,6 +252,20 @@ def test_torch_snapshot_in_newest_torch():
     # A parameter belongs to a module, but none made it: the ones that have both are gradients, if Python was read while there were some.
     mt.check(any("module: " in e.get("user_metadata", "") for e in entries), "no entry has a module")
     mt.note(f"{viz.relative_to(viz.parents[8])}: {len(lines)} annotate events")
+
+
+def test_torch_snapshot_of_pinned_in_newest_torch():
+    """torch 2.15's own reader opens a snapshot that has host_traces; its entries have the keys that it asks of any trace's."""
+    with mt.scratch() as tmp:
+        pickled, traces, _ = gpu_stub.snapshot_of_pinned("pinned", tmp)
+        seen = python(NEWEST, newest_viz(), pickled)
+        mt.check(seen["lengths"][-1] == 0 and min(seen["lengths"][:2]) > 1000, f"{seen['lengths']}")
+        as_device = tmp / "as_device.pickle"  # the reader has no view of host_traces yet: they are read as a device's
+        data = pickle.loads(pickled.read_bytes())
+        as_device.write_bytes(pickle.dumps({**data, "device_traces": [data["host_traces"]], "segments": []}))
+        text = python(NEWEST, newest_viz(), as_device)["trace"]
+        made, gone = text.count("cudaMalloc("), text.count("cudaFree(")
+        mt.check((made, gone) == (7, 4) and len(traces) == 11, f"{made} and {gone} of {traces}: {text[:2000]}")
 
 
 def test_torch_snapshot_in_memory_viz():

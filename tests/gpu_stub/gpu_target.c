@@ -150,6 +150,21 @@ static void runtime_host(void)
 	YES(cudaHostUnregister(page));
 }
 
+/* Seven segments of pinned memory, of which three stay; an address may be another one's later. */
+static void pinned(void)
+{
+	void *held[7];
+
+	for (int i = 0; i < 4; i++)
+		YES(cudaHostAlloc(&held[i], (1u << 20) + 4096u * (unsigned)i, 0));
+	YES(cudaFreeHost(held[2]));
+	YES(cudaFreeHost(held[0]));
+	for (int i = 4; i < 7; i++)
+		YES(cudaMallocHost(&held[i], (1u << 20) + 4096u * (unsigned)i));
+	YES(cudaFreeHost(held[5]));
+	YES(cudaFreeHost(held[6]));
+}
+
 static void runtime_async(void)
 {
 	void *p, *q;
@@ -571,6 +586,8 @@ int main(int argc, char **argv)
 		contexts();
 	} else if (!strcmp(mode, "comms")) {
 		comms();
+	} else if (!strcmp(mode, "pinned")) {
+		pinned();
 	} else if (!strcmp(mode, "graphs")) {
 		graphs();
 	} else if (!strcmp(mode, "pools")) {

@@ -299,6 +299,76 @@ static void test_final_labels(void **state)
 	free(text);
 }
 
+/* Of a text, the lines that begin with a word, one behind the other. */
+static void starts_in_order(const char *text, const char *const *starts)
+{
+	for (; *starts; starts++, text = strchr(text, '\n') + 1)
+		if (strncmp(text, *starts, strlen(*starts)))
+			fail_msg("not %s: %s", *starts, text);
+	assert_string_equal(text, "");
+}
+
+static char *sorted_text(const char *format, const char *sort, const struct tl_event *evs, size_t cnt)
+{
+	const struct export_format *f = export_format_find(format);
+	struct export_to to = { .labels = labels, .dev = -1, .sort = sort, .names = names };
+	struct export_ctx *c = NULL;
+	struct report rep = { 0 };
+	char *text = NULL;
+	size_t len;
+
+	to.out = open_memstream(&text, &len);
+	assert_int_equal(export_begin(f, &c, &to), 0);
+	for (size_t i = 0; i < cnt; i++)
+		assert_int_equal(f->event(c, &evs[i], 0), 0);
+	assert_int_equal(export_end(f, c, &rep), 0);
+	fclose(to.out);
+	return text;
+}
+
+static void test_sorted(void **state)
+{
+	static const struct {
+		const char *sort;
+		const char *const starts[9];
+	} csv[] = { /* a size that is not known, or none: behind all */
+		{ "time", { "t,", "2,", "3,", "4,", "5,gap_begin", "6,", "7,", "8,", NULL } },
+		{ "size", { "t,", "3,", "6,", "2,", "8,", "4,", "5,gap_begin", "7,", NULL }},
+		{ "op", { "t,", "4,", "8,", "2,", "6,", "3,", "5,gap_begin", "7,", NULL } },
+		{ "module", { "t,", "6,", "2,", "3,", "4,", "5,gap_begin", "7,", "8,", NULL } },
+		{ "name", { "t,", "8,", "2,", "3,", "4,", "5,gap_begin", "6,", "7,", NULL } },
+	};
+	static const char *const jsonl[] = { "{\"t\":1,\"ev\":\"stack\"", "{\"t\":3,", "{\"t\":6,", "{\"t\":2,", "{\"t\":8,",
+					     "{\"t\":4,", "{\"t\":5,", "{\"t\":7,", NULL };
+	struct tl_event evs[] = {
+		{ .kind = TL_STACK, .ts_ns = 1, .id = 1 }, block(TL_CREATE, 2, 1, 8), block(TL_CREATE, 3, 2, 900),
+		block(TL_PREEXISTING, 4, 3, TL_SIZE_UNKNOWN), { .kind = TL_GAP, .ts_ns = 5, .version = 1 },
+		block(TL_DESTROY, 6, 2, 900), { .kind = TL_STEP, .ts_ns = 7, .ptr = 1 }, block(TL_TAG, 8, 4, 1),
+	};
+
+	(void)state;
+	assert_int_equal(labels__event(labels, &(struct tl_event){ .kind = TL_NAME, .id = 4,
+								   .op = names__add(names, "a") }), 0);
+	evs[1].op = names__add(names, "mm");
+	evs[1].module = names__add(names, "layers.1");
+	evs[5].module = names__add(names, "layers.0");
+	evs[1].root = evs[5].root = names__add(names, "Net");
+	evs[5].op = evs[1].op;
+	evs[3].op = evs[7].op = names__add(names, "add");
+	for (size_t i = 0; i < sizeof(csv) / sizeof(csv[0]); i++) {
+		char *text = sorted_text("csv", csv[i].sort, evs, 8);
+
+		starts_in_order(text, csv[i].starts);
+		free(text);
+	}
+	{
+		char *text = sorted_text("jsonl", "size", evs, 8);
+
+		starts_in_order(text, jsonl);
+		free(text);
+	}
+}
+
 /* A spreadsheet runs what looks like a formula: names do not look so, and can be had back. */
 static void test_csv_formulas(void **state)
 {
@@ -656,6 +726,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sums_hold_when_nodes_are_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_csv_formulas, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_final_labels, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sorted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_json, setup, teardown),

@@ -320,7 +320,8 @@ static struct tl_event page_event(const struct page_fix *f, uint32_t i, uint32_t
 
 static int page_run(struct page_fix *f, FILE *out, uint32_t cnt, int is_wild)
 {
-	struct export_to to = { .out = out, .names = f->names, .dev = -1, .labels = f->labels, .report = &f->report };
+	struct export_to to = { .out = out, .names = f->names, .dev = -1, .labels = f->labels, .report = &f->report,
+				 .recording = "'a \"</script>.mtr'" };
 	struct export_ctx *c = NULL;
 	int r = export_begin(&export_html, &c, &to), e;
 
@@ -424,6 +425,7 @@ static void test_page(void **state)
 			json_t *doc = page_data(&f, cnt, wild, &len), *lanes = json_object_get(doc, "lanes"), *target;
 
 			assert_int_equal(number(doc, "schema"), 1);
+			assert_string_equal(json_string_value(json_object_get(doc, "recording")), "'a \"</script>.mtr'");
 			target = json_object_get(json_object_get(doc, "report"), "target");
 			assert_string_equal(json_string_value(json_object_get(target, "comm")),
 					    "</script><script>alert(1)</script><!--"

@@ -179,6 +179,54 @@ static void activations_of_wrapped(void **state)
 	}
 }
 
+/*
+ * Steps that were over before Python was read: what forward made gets another label when its word comes, if AccumulateGrad was
+ * given tensors without memory meanwhile, and as many steps as are kept.
+ */
+static void steps_before_python(bool is_wrapped, int steps, const char *wanted)
+{
+	enum { LEFT = 0x40000 };
+
+	op(0, "aten::relu", T(W2, R));
+	for (int i = 0; i < steps; i++) {
+		make(X, "aten::randn");
+		allocated_of(LEFT + 0x100u * (unsigned)i, 0, SIZE);
+		op(0, "aten::copy_", T(LEFT + 0x100u * (unsigned)i, W | R), T(W2, R));
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		if (is_wrapped)
+			accumulate(0, 0, 0);
+		step_begin();
+		step_end();
+		for (size_t k = 0; k < 3; k++)
+			freed((const uint64_t[]){ X, OUT, GW }[k], 0);
+	}
+	assert_string_not_equal(cat(LEFT), "ACTIVATION");
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	step_begin();
+	step_end();
+	assert_string_equal(cat(LEFT), wanted);
+	assert_string_equal(cat(LEFT + 0x100u * (unsigned)(steps - 1)), "ACTIVATION");
+}
+
+static void activations_before_python(void **state)
+{
+	(void)state;
+	steps_before_python(true, 20, "ACTIVATION");
+}
+
+static void python_is_not_waited_for(void **state)
+{
+	(void)state;
+	steps_before_python(false, 20, "unknown");
+}
+
+static void python_is_not_waited_for_long(void **state)
+{
+	(void)state;
+	steps_before_python(true, 80, "unknown");
+}
+
 /* Some module's forward begins, or (0) is over. */
 static void in_module(uint64_t addr)
 {
@@ -229,6 +277,25 @@ static void products_of_wrapped(void **state)
 		for (size_t k = 0; k < 6; k++)
 			freed((const uint64_t[]){ X, Y, SUM, Z, BACK, GW }[k], 0);
 	}
+}
+
+/* In the first steps of a job neither parts nor modules are known. */
+static void products_before_pythons_word(void **state)
+{
+	enum { BACK = 0x19040, STATE = 0x1a040 };
+
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	product_of_wrapped(Y, 0);
+	apply(0, "MmBackward0", T(OUT));
+	product_of_wrapped(BACK, 2);
+	step_begin();
+	product_of_wrapped(STATE, 0);
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	step_end();
+	assert_string_equal(cat(Y), "ACTIVATION");
+	assert_string_not_equal(cat(BACK), "ACTIVATION");
+	assert_string_not_equal(cat(STATE), "ACTIVATION");
 }
 
 /* FSDP over tensor parallel: what it puts together are parts, too. Its own blocks stay what they are. */
@@ -403,8 +470,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_wrapped, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(activations_before_python, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(activations_before_python, setup, teardown),
+		cmocka_unit_test_setup_teardown(python_is_not_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(python_is_not_waited_for_long, setup, teardown),
 		cmocka_unit_test_setup_teardown(products_of_wrapped, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(products_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(products_before_pythons_word, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(products_before_pythons_word, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts_that_fsdp_gathers, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup, teardown),

@@ -25,6 +25,7 @@
 #include "cmd/words.h"
 #include "memtrace/shared.h"
 #include "plan/plan.h"
+#include "view/view.h"
 
 /* One string, split at blanks, as argv. */
 static int parse(struct options *o, const char *line, struct err *err)
@@ -129,6 +130,35 @@ static void parts_of_a_recording(void **state)
 	assert_int_equal(parse(&o, "report a.mtr --rank 1 --pid 2", &e), -EINVAL);
 	assert_int_equal(parse(&o, "report a.mtr --at peak --by stack", &e), -EINVAL);
 	assert_int_equal(parse(&o, "report a.mtr --sort size", &e), -EINVAL);
+}
+
+static void order_of_an_export(void **state)
+{
+	struct options o;
+	struct err e;
+
+	(void)state;
+	assert_int_equal(parse(&o, "export a.mtr --sort size --to csv --at peak", &e), 0);
+	assert_string_equal(o.sort, "size");
+	assert_int_equal(parse(&o, "export a.mtr --to folded --sort stack", &e), 0);
+	assert_int_equal(parse(&o, "export a.mtr --to jsonl --sort time", &e), 0);
+	assert_int_equal(parse(&o, "export a.mtr --to jsonl --sort bytes", &e), -EINVAL);
+	assert_non_null(strstr(e.hint, "time, size, op, module, name"));
+	assert_int_equal(parse(&o, "export a.mtr --to folded --sort size", &e), -EINVAL);
+	assert_non_null(strstr(e.hint, "seen, bytes, stack"));
+	assert_int_equal(parse(&o, "export a.mtr --to csv --sort=", &e), -EINVAL);
+	assert_int_equal(parse(&o, "export a.mtr --to csv --sort siz", &e), -EINVAL);
+	assert_int_equal(parse(&o, "export a.mtr --to csv --sort name --labels live", &e), -EINVAL);
+	for (const struct export_format *const *f = export_formats(); *f; f++) {
+		char line[100];
+
+		if ((*f)->sorts)
+			continue;
+		snprintf(line, sizeof(line), "export a.mtr -o x --to %s --sort size", (*f)->name);
+		assert_int_equal(parse(&o, line, &e), -EINVAL);
+		assert_non_null(strstr(e.msg, (*f)->name));
+		assert_non_null(strstr(e.hint, "jsonl, csv and folded"));
+	}
 }
 
 static void test_commands(void **state)
@@ -713,7 +743,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),	  cmocka_unit_test(test_durations),
 		cmocka_unit_test(test_completions),
 		cmocka_unit_test(test_nearest),	  cmocka_unit_test(test_help),
-		cmocka_unit_test(parts_of_a_recording),
+		cmocka_unit_test(parts_of_a_recording), cmocka_unit_test(order_of_an_export),
 		cmocka_unit_test(test_man_page_is_current),
 	};
 

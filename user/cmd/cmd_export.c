@@ -33,6 +33,7 @@ struct export_run {
 	const struct export_format *format;
 	struct export_ctx *ctx;
 	struct export_to to;
+	char recording[TEXT_BYTES_MAX]; /* to.recording */
 	struct outfile file; /* unless it is stdout */
 	FILE *out;
 	struct err *err;
@@ -211,6 +212,9 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.dev = x->o->dev;
 	x->to.part = x->is_part ? &x->filter.said : NULL;
 	x->to.ops = x->o->ops;
+	x->to.sort = x->o->sort;
+	if (strcmp(x->o->file, "-"))
+		x->to.recording = shell_word(x->recording, strrchr(x->o->file, '/') ? strrchr(x->o->file, '/') + 1 : x->o->file);
 	r = export_begin(x->format, &x->ctx, &x->to);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : r;
 }
@@ -224,7 +228,8 @@ static int run_write(void *ctx, const struct tl_event *ev)
 
 	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) ||
 	    (ev->kind == TL_GAP && !(x->format->needs & EXPORT_GAPS)) ||
-	    (ev->kind == TL_COMPILED && !(x->format->needs & EXPORT_COMPILES)))
+	    (ev->kind == TL_COMPILED && !(x->format->needs & EXPORT_COMPILES)) ||
+	    (ev->kind == TL_PINNED && !(x->format->needs & EXPORT_PINNED)))
 		return 0;
 	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || (ev->kind == TL_LABEL && x->to.labels))
 		return 0;

@@ -35,6 +35,8 @@ int filter__learn(struct filter *f, const struct tl_event *ev)
 {
 	int r;
 
+	if (ev->kind == TL_PINNED) /* of no block */
+		return 0;
 	if (!f->start_ns)
 		f->start_ns = ev->ts_ns;
 	r = spans__event(&f->spans, ev, f->start_ns);

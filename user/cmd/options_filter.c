@@ -9,6 +9,7 @@
 #include "cmd/options_table.h"
 #include "cmd/values.h"
 #include "view/tables/holdings.h"
+#include "view/view.h"
 
 static int on_when(struct when *w, const char *value, struct err *err)
 {
@@ -84,10 +85,54 @@ int on_sort(struct options *o, const char *value, struct err *err)
 	return err_hint(err, "one of %s", all);
 }
 
+static int is_word_of(const char *words, const char *word)
+{
+	for (size_t len; *words; words += len + strspn(words + len, ", ")) {
+		len = strcspn(words, ",");
+		if (len == strlen(word) && !memcmp(words, word, len))
+			return 1;
+	}
+	return 0;
+}
+
+/* A word of one of the formats; whether it is one of the format's that was asked for: export_has_order. */
+int on_export_sort(struct options *o, const char *value, struct err *err)
+{
+	o->sort = value;
+	for (const struct export_format *const *f = export_formats(); *f; f++)
+		if ((*f)->sorts && is_word_of((*f)->sorts, value))
+			return 0;
+	err_set(err, -EINVAL, "unknown order '%.60s'", value);
+	return err_hint(err, "jsonl, csv: %s; folded: %s", export_format_find("csv")->sorts,
+			export_format_find("folded")->sorts);
+}
+
 int is_filtered(const struct options *o)
 {
-	return o->at.kind || o->from.kind || o->to.kind || o->rank >= 0 || o->module || o->op || o->sort || o->category >= 0 ||
-	       (o->dev >= 0 && o->cmd == CMD_REPORT) || o->pids_cnt;
+	return o->at.kind || o->from.kind || o->to.kind || o->rank >= 0 || o->module || o->op || o->category >= 0 ||
+	       ((o->dev >= 0 || o->sort) && o->cmd == CMD_REPORT) || o->pids_cnt;
+}
+
+/* A format whose readers go by the order of its lines has no other. */
+static int export_has_order(const struct options *o, struct err *err)
+{
+	const struct export_format *f = export_format_find(o->format);
+
+	if (!o->sort)
+		return 0;
+	if (!f->sorts) {
+		err_set(err, -EINVAL, "--sort: what %s writes has an order of its own", f->name);
+		return err_hint(err, "jsonl, csv and folded can be sorted; sqlite is asked with ORDER BY");
+	}
+	if (!is_word_of(f->sorts, o->sort)) {
+		err_set(err, -EINVAL, "--sort: %s is not sorted by '%.60s'", f->name, o->sort);
+		return err_hint(err, "one of %s", f->sorts);
+	}
+	if (o->labels_live && !strcmp(o->sort, "name")) {
+		err_set(err, -EINVAL, "--sort name: names are known with hindsight alone, not with --labels live");
+		return err_hint(err, "leave one of the two out");
+	}
+	return 0;
 }
 
 /* 0, or -EINVAL: options that do not go together. */
@@ -108,6 +153,8 @@ int filter_has_sense(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--rank and --pid both name processes");
 		return err_hint(err, "leave one of the two out");
 	}
+	if (o->cmd == CMD_EXPORT)
+		return export_has_order(o, err);
 	if (o->cmd != CMD_REPORT || !given || !other)
 		return 0;
 	err_set(err, -EINVAL, "%s shows what was held at one moment: %s is about another view", given, other);

@@ -494,6 +494,9 @@ const struct option_def option_defs[] = {
 	  REPORT | EXPORT, on_op },
 	{ "--sort", 0, "COLUMN", "rows of a moment by this column: bytes (default), blocks, largest, alloc_bytes, allocs, name",
 	  REPORT, on_sort, "bytes blocks largest alloc_bytes allocs name" },
+	{ "--sort", 0, "WHICH", "order of lines. jsonl, csv: time (default), size (the largest first), op, module or name; "
+	  "folded: seen (default), bytes (the most first) or stack; the others have an order of their own", EXPORT,
+	  on_export_sort, "time size op module name seen bytes stack" },
 	{ "--name", 0, "WORD", "in place of -p: the processes with PyTorch that have this word in their command line, such as "
 	  "train.py; of parents and children the parents", TRACING | PLAN, on_name },
 	{ "--all-jobs", 'a', NULL, "every process that has loaded PyTorch or a GPU's libraries, those that start later too; "

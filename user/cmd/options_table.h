@@ -35,6 +35,7 @@ int on_rank(struct options *o, const char *value, struct err *err);
 int on_module(struct options *o, const char *value, struct err *err);
 int on_op(struct options *o, const char *value, struct err *err);
 int on_sort(struct options *o, const char *value, struct err *err);
+int on_export_sort(struct options *o, const char *value, struct err *err);
 int filter_has_sense(const struct options *o, struct err *err); /* 0, or -EINVAL: options that do not go together */
 
 static inline int option_value_is_optional(const struct option_def *d)

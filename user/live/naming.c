@@ -18,6 +18,7 @@
 #include "live/looker.h"
 #include "live/placing.h"
 #include "live/said.h"
+#include "model/model.h"
 
 #define FAILS_MAX 3 /* then the interpreter is looked for again: the process may have become another program */
 
@@ -38,6 +39,8 @@ struct named_proc {
 	struct holding holding;
 	struct compiling compiling;
 	int has_how; /* the kernel side knows how modules are found */
+	bool has_stepped;
+	uint8_t hurries; /* looks that came soon, as the one before had found something new */
 };
 
 enum note {
@@ -298,9 +301,31 @@ void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_
 
 void naming__hurry(struct naming *n)
 {
+	if (!n)
+		return;
 	n->last_ns = 0;
 	for (size_t i = 0; i < n->procs_cnt; i++)
 		n->procs[i].next_ns = 0;
+}
+
+bool naming__has_begun(struct naming *n)
+{
+	bool is_due = false;
+
+	for (size_t i = 0; n && i < n->procs_cnt; i++) {
+		struct named_proc *p = &n->procs[i];
+
+		if (p->has_stepped || !model__step_no(n->env.model, (uint32_t)p->pid))
+			continue;
+		p->has_stepped = true;
+		if (p->optimizers) /* they and modules were found already */
+			continue;
+		p->next_ns = p->search_ns = 0;
+		is_due = true;
+	}
+	if (is_due)
+		n->last_ns = 0;
+	return is_due;
 }
 
 bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret)
@@ -371,6 +396,10 @@ static void schedule(const struct naming *n, struct named_proc *p, const struct 
 	uint64_t rest_ns = max_u64(NAMING_EVERY_NS, min_u64(look_ns * NAMING_REST, NAMING_GAP_MAX_NS));
 
 	p->gap_ns = l->changed || is_new ? rest_ns : max_u64(rest_ns, min_u64(p->gap_ns * 2, NAMING_GAP_MAX_NS));
+	if (is_new && l->held_back > l->told_cnt && p->hurries < NAMING_HURRIES) {
+		p->hurries++;
+		p->gap_ns = NAMING_EVERY_NS;
+	}
 	if (n->is_resting) { /* gradients come and go, and nobody asks for their names */
 		p->idle_gap_ns = is_new ? rest_ns : max_u64(rest_ns, min_u64(p->idle_gap_ns * 2, NAMING_REST_GAP_NS));
 		p->gap_ns = p->idle_gap_ns;

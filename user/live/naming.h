@@ -7,6 +7,10 @@
  * thread, one look at a time and one a second at most; it touches nothing but its own reader, and everything
  * that it found is said by the session's thread. A process is looked at the more seldom the longer a look at it
  * takes (NAMING_REST times that is the least pause) and the longer nothing has changed (up to NAMING_GAP_MAX_NS).
+ *
+ * A process that is followed from its start imports for seconds, and searches for modules find nothing and become seldom. Its
+ * first step says that they are there: then one is due at once, and what a look found that the next one must find, too, waits a
+ * second for it, NAMING_HURRIES times.
  */
 #ifndef MT_LIVE_NAMING_H
 #define MT_LIVE_NAMING_H
@@ -24,6 +28,7 @@
 #define NAMING_REST 50 /* 2 % of a core at most */
 #define NAMING_GAP_MAX_NS 8000000000ull
 #define NAMING_REST_GAP_NS 64000000000ull /* the same while nothing is traced */
+#define NAMING_HURRIES 4
 #define NAMING_FINISH_NS 2000000000ull /* so long the end waits for a look that is under way */
 #define NAMING_SEARCH_MIN_NS 2000000000ull  /* between two searches for modules, at first … */
 #define NAMING_SEARCH_MAX_NS 16000000000ull /* … and when they find nothing new */
@@ -51,7 +56,9 @@ int naming__fd(const struct naming *n); /* can be read when naming__done has som
 /* Begins a look at the process whose turn it is, if one is due. pids: those that are followed now. */
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns);
 void naming__rest(struct naming *n, int is_resting); /* nothing is traced, or again something */
-void naming__hurry(struct naming *n); /* all are due now: blocks wait to be confirmed (model/model_levels.c) */
+/* All are due now: blocks wait to be confirmed (model/model_levels.c). NULL is fine, here and in the next one. */
+void naming__hurry(struct naming *n);
+bool naming__has_begun(struct naming *n); /* a process made its first step since the last call: it is due now */
 /* Where a process's optimizer counts its steps, as the last look found it. false: it does not. */
 struct said_count;
 bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret);

@@ -210,13 +210,12 @@ static void session__turn_windows(struct session *s)
 	bool is_new = windows__turn(&s->windows);
 
 	late__turn(&s->late);
-	if (!is_new)
-		return;
-	session__turn_catching(s);
-	if (!s->naming)
-		return;
-	naming__hurry(s->naming);
-	session__turn_names(s);
+	if (is_new) {
+		session__turn_catching(s);
+		naming__hurry(s->naming);
+	}
+	if (is_new || naming__has_begun(s->naming))
+		session__turn_names(s);
 }
 
 static void session__sideband(struct session *s)

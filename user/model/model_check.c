@@ -158,6 +158,7 @@ static void tensors__check_blocks(const struct model *m)
 {
 	const struct tensor *t;
 	const struct block *b;
+	uint64_t lasting[TALLY_DEVS_MAX] = { 0 };
 	size_t pos = 0, named = 0;
 
 	while ((t = tensors__next(&m->tensors, &pos))) {
@@ -165,8 +166,11 @@ static void tensors__check_blocks(const struct model *m)
 		if (!t->block)
 			continue;
 		mt_check(t->a == 0 && t->block->id == t->b && t->block->named);
+		lasting[m->dev_idx[t->block->dev] - 1] += t->kind == EV_TENSOR_GRADIENT ? 0 : t->block->size;
 		named++;
 	}
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		mt_check(m->devs[i]->named == lasting[i]);
 	for (pos = 0; (b = blocks__next(m->blocks, &pos));)
 		if (b->named)
 			named--;

@@ -174,6 +174,14 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 	}
 }
 
+static void tell_pinned(void *ctx, const struct pinned *p)
+{
+	struct model *m = ctx;
+
+	model__tell(m, &(struct tl_event){ .ts_ns = m->now_ns, .kind = TL_PINNED, .ptr = p->addr, .size = p->size,
+					   .id = p->number, .version = !p->is_end, .pid = p->pid, .dev = MT_DEV_HOST });
+}
+
 void model__handle_gpu(struct model *m, const struct event *told)
 {
 	const struct proc *p = procs__find(&m->procs, told->pid);
@@ -182,8 +190,8 @@ void model__handle_gpu(struct model *m, const struct event *told)
 
 	if (p && p->gone == 1)
 		return;
-	if (!m->gpu)
-		m->gpu = gpu__new();
+	if (!m->gpu && (m->gpu = gpu__new()))
+		segments__on_pinned(m->gpu->segs, tell_pinned, m);
 	if (!m->gpu) {
 		m->lost[MT_LOSS_BLOCKS]++;
 		return;

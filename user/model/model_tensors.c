@@ -27,6 +27,18 @@ bool model__name_fits(const struct block *b, uint64_t bytes)
 	return is_gpu((uint8_t)b->dev) ? bytes <= b->size : bytes == b->size;
 }
 
+/* Gradients have names that come and go with the looks. */
+static uint64_t lasting(const struct tensor *t, const struct block *b)
+{
+	return t->kind == EV_TENSOR_GRADIENT ? 0 : b->size;
+}
+
+static void model__uncount(struct model *m, const struct tensor *t, const struct block *b)
+{
+	modules__unnamed(&m->modules, t->module, t->kind, b->size);
+	model__device(m, (uint8_t)b->dev)->named -= lasting(t, b);
+}
+
 void model__name_block(struct model *m, struct block *b, const struct tensor *name)
 {
 	struct tensor *t = tensors__put(&m->tensors, 0, b->id);
@@ -36,7 +48,7 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 		return;
 	}
 	if (b->named)
-		modules__unnamed(&m->modules, t->module, t->kind, b->size);
+		model__uncount(m, t, b);
 	t->block = b;
 	t->size = b->size;
 	t->path = name->path;
@@ -54,6 +66,7 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 	modules__gradient(&m->modules, b);
 	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
 	modules__named(&m->modules, t->module, t->kind, b->size);
+	model__device(m, (uint8_t)b->dev)->named += lasting(t, b);
 	model__tell_name(m, b, t);
 }
 
@@ -62,7 +75,7 @@ void model__unname(struct model *m, const struct block *b)
 	const struct tensor *t = tensors__find(&m->tensors, 0, b->id);
 
 	if (t)
-		modules__unnamed(&m->modules, t->module, t->kind, b->size);
+		model__uncount(m, t, b);
 	tensors__remove(&m->tensors, 0, b->id);
 }
 

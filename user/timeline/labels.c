@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/err.h"
+#include "base/spool.h"
 
 #define IDS_MAX (1ull << 34) /* ids are dense: 16 GiB of bytes, more blocks than a recording of a TiB has */
 #define GROW_MIN (1u << 16)
@@ -57,21 +58,8 @@ struct labels {
 
 static int spill__open(struct spill *s)
 {
-	const char *dir = getenv("TMPDIR");
-	char path[4096];
-
-	if (!dir || !*dir)
-		dir = "/tmp";
-	s->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (s->fd >= 0)
-		return 0;
-	if (snprintf(path, sizeof(path), "%s/memtrace-XXXXXX", dir) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	s->fd = mkostemp(path, O_CLOEXEC);
-	if (s->fd < 0)
-		return -errno;
-	unlink(path);
-	return 0;
+	s->fd = spool_open();
+	return s->fd < 0 ? s->fd : 0;
 }
 
 static void spill__done(struct spill *s)

@@ -41,6 +41,8 @@ enum tl_kind {
 			     version = step that was under way (0: not known), flags in depth: enum ev_compiled */
 	TL_LEARNED = 20, /* block id was allocated while no operator was seen, and its step is over: `learned` is what its like
 			    in a traced step was (docs/sampling.md); its last word */
+	TL_PINNED = 21, /* the driver has pinned memory of the host (ptr, size), version 1; it is pinned no more: 0. id is the
+			   segment's: never reused, from 1 */
 	TL_TOTALS = 31, /* with model_opts.timeline_ops: a caching allocator's own totals: ptr = allocated, size = reserved */
 };
 

@@ -56,7 +56,9 @@ struct export_to {
 	const char *path;	  /* of out, NULL: stdout; a format may go by its suffix (.gz) */
 	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were told */
 	const struct report *report; /* of that first pass: how it all ended; NULL without it */
+	const char *recording;	  /* its name as a shell takes it, without directories; NULL: not known */
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
+	const char *sort; /* --sort: one of the format's words; NULL: its own order */
 	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
 	int ops;		  /* --ops: whoever writes a view of them writes all */
 	int color, width;
@@ -74,12 +76,14 @@ enum export_need {
 	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
 	EXPORT_BINARY = 256, /* not for a terminal */
 	EXPORT_COMPILES = 2048, /* TL_COMPILED */
+	EXPORT_PINNED = 4096, /* TL_PINNED */
 	EXPORT_PART = 1024, /* is all made of decisions: what is written of a part is true of the part */
 };
 struct export_format {
 	const char *name; /* "jsonl" */
 	const char *help; /* one line */
 	unsigned needs;	  /* enum export_need */
+	const char *sorts; /* what --sort takes: "time, size"; the first is its own order; NULL: it has that alone */
 	const char *(*missing)(void); /* NULL, or NULL: nothing; else why this build cannot write the format */
 	size_t size;	  /* of its struct export_ctx, which begins with the struct outbuf that it writes to … */
 	int writes_itself; /* … or it is no such format */

@@ -8,7 +8,8 @@
  * and is written down before the next change. So a new peak touches nothing but its own counter.
  *
  * Steps that do the same reach the same height to the byte, and of the first one least is known: modules and categories have
- * not been learned yet. So an equal height is the peak from then on if more is known of its bytes.
+ * not been learned yet, and categories that seem known may be wrong until Python was read. So an equal height is the peak from
+ * then on if more is known of its bytes.
  */
 #ifndef MT_MODEL_DEVICE_H
 #define MT_MODEL_DEVICE_H
@@ -33,6 +34,7 @@ struct device {
 	unsigned idx;
 	uint64_t live, live_cnt;
 	uint64_t peak, peak_ts_ns, epoch;
+	uint64_t named; /* live bytes of what lasts and Python has a name for: parameters, buffers, state */
 	uint64_t peak_known; /* device__known() when it was reached */
 	uint64_t allocs, frees, alloc_bytes, free_bytes;
 	uint64_t carried, carried_bytes; /* of late, those that EV_WAS told */
@@ -93,10 +95,10 @@ static inline uint64_t device__live_of(const struct device *d, int c)
 	return hidden ? d->cats[c].traced_live : d->cats[c].live;
 }
 
-/* Live bytes whose category is known, and those whose module is: `nobodys` are of none. */
+/* Live bytes whose category is known, those whose module is (`nobodys` are of none), and those that Python has named. */
 static inline uint64_t device__known(const struct device *d, uint64_t nobodys)
 {
-	return d->live - d->cats[CAT_UNKNOWN].live + d->live - nobodys;
+	return d->live - d->cats[CAT_UNKNOWN].live + d->live - nobodys + d->named;
 }
 
 /*

@@ -182,6 +182,7 @@ static void fthread__close(struct graph *g, struct fthread *t)
 	g->counts.nodes++;
 	g->counts.edges += t->edges.cnt;
 	graph__make_room(g, t->proc, t->edges.cnt);
+	t->node.step = t->proc->steps;
 	graph__label(g, t->proc, &t->node, t->edges.e);
 	fproc__made_node(g, t->proc, &t->node, t->edges.e);
 	graph__queue(g, t->proc, &t->told, t->edges.e, t->edges.cnt);
@@ -407,6 +408,8 @@ bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
 	if (ev->addr && ev->size && !(flags & MT_FLOW_F_NO_STORAGE))
 		return true;
 	g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
+	if (th->depth && th->frames[th->depth - 1].told == MT_EV_ACC && !(uint8_t)ev->aux)
+		fproc__wrapped_seen(t->proc);
 	/* after its frame and before anything else: nothing of it was believed yet */
 	if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == th->depth - 1 &&
 	    th->frames[t->leaf].told == MT_EV_OP && th->frames[t->leaf].seq == ev->seq)
@@ -468,7 +471,7 @@ void graph__allocated(struct graph *g, struct block *b, struct thread *th, const
 			t->guess = f->one.guess;
 		fthread__own_allocated(g, t, ev, f->id);
 	} else {
-		fthread__of_parts(g, t, f);
+		fthread__bare(g, t, f);
 		graph__queue_memory(g, t, ev, f, EDGE_ALLOC);
 	}
 	if (t->region >= 0 && th->depth && th->frames[th->depth - 1].class == OPC_FACTORY)
@@ -591,7 +594,7 @@ void graph__cut(struct graph *g, uint32_t pid)
 		if (p->pid != pid)
 			continue;
 		graph__end_step(g, p);
-		p->nodes_cnt = p->edges.cnt = 0;
+		p->nodes_cnt = p->edges.cnt = p->waits_until = 0;
 		p->cut_ns = *g->env.now_ns;
 	}
 }
@@ -674,8 +677,7 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 	f->said_inner = inner;
 	f->said_rests = rests;
 	p->has_named |= kind == EV_TENSOR_PARAMETER;
-	p->has_parts |= kind == EV_TENSOR_PARAMETER && inner;
-	fproc__wrapped_said(p, f);
+	fproc__wrapped_said(g, p, f);
 	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
 		graph__set_param(g, p, f);
 		g->counts.has_parts = 1;

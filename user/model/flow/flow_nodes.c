@@ -97,7 +97,7 @@ static void graph__tell_next(struct graph *g, struct fproc *p)
 
 void graph__tell_old(struct graph *g, struct fproc *p)
 {
-	while (p->out.at < p->out.cnt && p->out.nodes[p->out.at].step + STEPS_KEPT <= p->steps)
+	while (p->out.at < p->out.cnt && !fproc__waits(g, p) && p->out.nodes[p->out.at].step + STEPS_KEPT <= p->steps)
 		graph__tell_next(g, p);
 }
 

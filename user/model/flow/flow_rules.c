@@ -192,10 +192,15 @@ static void node__weak_params(struct graph *g, const struct fproc *p, const stru
 	}
 }
 
-/* Allocated since the last step ended. */
-static bool is_fresh(const struct fproc *p, const struct fblock *f)
+static uint64_t fproc__end_ns(const struct fproc *p, uint32_t steps) /* when so many were over */
 {
-	return !(f->flags & (FB_STRONG | FB_LATE)) && f->spans[0].ts_ns >= p->step_end_ns;
+	return steps ? p->ends_ns[steps % STEPS_LOOKED_BACK] : 0;
+}
+
+/* Allocated in the step of that node. */
+static bool is_fresh(const struct fproc *p, const struct fblock *f, const struct fnode *n)
+{
+	return !(f->flags & (FB_STRONG | FB_LATE)) && f->spans[0].ts_ns >= fproc__end_ns(p, n->step);
 }
 
 static bool node__is_of_parts(const struct graph *g, const struct fproc *p, const struct fnode *n, struct sum s)
@@ -219,7 +224,7 @@ static void node__forward(struct graph *g, const struct fproc *p, const struct f
 		struct fblock *f = is_out(&e[i]) ? graph__find(g, e[i].id) : NULL;
 		struct span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
 
-		if (sp && !sp->cat && !(f->flags & FB_STATE) && (!of_parts || is_fresh(p, f))) {
+		if (sp && !sp->cat && !(f->flags & FB_STATE) && (!of_parts || is_fresh(p, f, n))) {
 			if (fproc__computes_on_parts(g, p)) /* whatever uses it may be such a call, too */
 				f->flags |= FB_TOUCHED;
 			sp->cat = CAT_ACTIVATION;
@@ -410,38 +415,6 @@ void graph__end_region(struct graph *g, struct fthread *t)
 
 /* --- the window ------------------------------------------------------------------------------------------- */
 
-void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges)
-{
-	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES)
-		graph__end_step(g, p); /* a job without steps, or with very long ones */
-	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES) {
-		p->nodes_cnt = p->edges.cnt = 0;
-		p->cut_ns = *g->env.now_ns;
-	}
-}
-
-void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e)
-{
-	struct fnode *kept;
-
-	if (!array_has_room(p->nodes, p->nodes_cnt, p->nodes_cap, 256))
-		return;
-	kept = &p->nodes[p->nodes_cnt];
-	*kept = *n;
-	kept->step = p->steps;
-	kept->edges_at = p->edges.cnt;
-	for (uint32_t i = 0; i < n->edges_cnt; i++) {
-		struct edge *to = edges__push(&p->edges, WINDOW_EDGES);
-
-		if (!to) {
-			p->edges.cnt = kept->edges_at;
-			return;
-		}
-		*to = e[i];
-	}
-	p->nodes_cnt++;
-}
-
 static void fproc__trim(struct fproc *p)
 {
 	uint32_t cut = 0, edges;
@@ -458,6 +431,42 @@ static void fproc__trim(struct fproc *p)
 	p->edges.cnt -= edges;
 	for (uint32_t i = 0; i < p->nodes_cnt; i++)
 		p->nodes[i].edges_at -= edges;
+}
+
+void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges)
+{
+	if (fproc__waits(g, p) && (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES)) {
+		p->waits_until = 0;
+		fproc__trim(p);
+		p->cut_ns = fproc__end_ns(p, p->steps);
+	}
+	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES)
+		graph__end_step(g, p); /* a job without steps, or with very long ones */
+	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES) {
+		p->nodes_cnt = p->edges.cnt = 0;
+		p->cut_ns = *g->env.now_ns;
+	}
+}
+
+void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e)
+{
+	struct fnode *kept;
+
+	if (!array_has_room(p->nodes, p->nodes_cnt, p->nodes_cap, 256))
+		return;
+	kept = &p->nodes[p->nodes_cnt];
+	*kept = *n;
+	kept->edges_at = p->edges.cnt;
+	for (uint32_t i = 0; i < n->edges_cnt; i++) {
+		struct edge *to = edges__push(&p->edges, WINDOW_EDGES);
+
+		if (!to) {
+			p->edges.cnt = kept->edges_at;
+			return;
+		}
+		*to = e[i];
+	}
+	p->nodes_cnt++;
 }
 
 /*
@@ -609,14 +618,16 @@ void graph__end_step_at(struct graph *g, struct fproc *p, uint64_t last_node)
 	graph__end_guesses(g, p, last_node);
 	if (g->env.classes == CLASSES_EXTENDED)
 		fproc__class_step(g, p);
-	fproc__trim(p);
-	p->cut_ns = p->step_end_ns;
-	p->step_end_ns = *g->env.now_ns;
+	if (!fproc__waits(g, p)) {
+		fproc__trim(p);
+		p->cut_ns = fproc__end_ns(p, p->steps - 1);
+	}
+	p->ends_ns[p->steps % STEPS_LOOKED_BACK] = *g->env.now_ns;
 	graph__tell_old(g, p);
 	while (p->dead.cnt > p->dead_at) {
 		const struct fblock *f = graph__find(g, p->dead.v[p->dead_at]);
 
-		if (f && f->end_step + STEPS_KEPT > p->steps)
+		if (f && (f->end_step + STEPS_KEPT > p->steps || fproc__waits(g, p)))
 			break;
 		graph__settle_oldest(g, p);
 	}

@@ -19,6 +19,9 @@
 #define WINDOW_EDGES 262144
 #define WINDOW_DEAD 32768 /* dead blocks a process whose label may still change */
 #define STEPS_KEPT 2
+#define STEPS_WAITED 64 /* … while Python is waited for (flow_wrapped.c) */
+#define SAID_NS 4000000000ull /* … and its word is complete once it has said nothing new for so long */
+#define STEPS_LOOKED_BACK (STEPS_WAITED + STEPS_KEPT)
 #define OUTBOX_NODES 65536 /* nodes a process that are not told yet */
 #define OUTBOX_EDGES 524288
 #define REGION_BLOCKS 65536
@@ -112,6 +115,7 @@ struct fblock {
 	uint8_t spans_cnt, sources_cnt, state_cnt;
 	uint8_t said; /* what Python says that it is, enum ev_tensor; 0: nothing */
 	uint8_t made; /* what generated code has to do with it: enum ev_place, enum made */
+	bool bare; /* allocated in forward, by a call of which no tensor was seen */
 	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
 	bool said_rests; /* … and none comes for it: a parameter that asks for no gradient */
 	bool quiet;	/* its allocation was not told yet, or its death will be: that record has its label */
@@ -174,7 +178,11 @@ struct fproc {
 	uint32_t steps, regions_ended;
 	uint32_t open_nodes;
 	uint64_t overlap; /* nodes up to this serial may have been open together with others */
-	uint64_t step_end_ns, cut_ns; /* end of the last step; the window's nodes that are gone had ended by then */
+	uint64_t ends_ns[STEPS_LOOKED_BACK]; /* of the last steps; [number % STEPS_LOOKED_BACK] */
+	uint64_t cut_ns; /* the window's nodes that are gone had ended by then */
+	uint32_t waits_until; /* this many steps: Python's word on parts of tensors is waited for */
+	uint64_t said_ns;     /* its last one; 0: none */
+	bool has_waited;
 	struct outbox out; /* empty without timeline_nodes */
 	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
 	bool trains;	   /* an AccumulateGrad was seen */
@@ -307,8 +315,6 @@ struct graph {
 /* flow_threads.c */
 void fthread__free(struct fthread *t);
 void fproc__free(struct fproc *p);
-void wrapped__put(struct map *m, uint64_t key); /* of wrapped and grad_places; all there is room for */
-void fproc__wrapped_said(struct fproc *p, const struct fblock *f); /* Python's word is another one now */
 struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
 static inline struct fthread *graph__thread_at(const struct graph *g, const struct thread *th) /* whose ever; NULL: none */
 {
@@ -366,10 +372,16 @@ void fproc__class_region_end(struct graph *g, struct fproc *p);
 void fproc__class_step(struct graph *g, struct fproc *p);
 
 /* flow_wrapped.c */
+void fproc__wrapped_seen(struct fproc *p); /* AccumulateGrad was given a variable without memory */
+void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *f); /* Python's word is another one now */
 void graph__wrapped_grads(struct graph *g, struct fproc *p); /* an optimizer's step begins */
+static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
+{
+	return p->steps < p->waits_until && (!p->said_ns || *g->env.now_ns < p->said_ns + SAID_NS);
+}
 bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p);
 /* Allocated outside of all nodes: before its label is told. */
-void fthread__of_parts(const struct graph *g, const struct fthread *t, struct fblock *f);
+void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f);
 
 /* flow_rules.c */
 void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);

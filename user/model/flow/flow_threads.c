@@ -34,31 +34,6 @@ void fproc__free(struct fproc *p)
 	free(p);
 }
 
-/* --- parts of tensors without memory of their own (flow_wrapped.c) ------------------------------------------------- */
-
-#define WRAPPED_MAX 65536
-
-void wrapped__put(struct map *m, uint64_t key)
-{
-	struct row {
-		uint64_t key;
-	};
-
-	if (!m->size)
-		*m = MAP_OF(struct row);
-	if (m->cnt < WRAPPED_MAX || map__find(m, key))
-		(void)map__put(m, key);
-}
-
-void fproc__wrapped_said(struct fproc *p, const struct fblock *f)
-{
-	if (!f->said_inner || f->said_rests || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
-		return;
-	wrapped__put(&p->wrapped, f->id);
-	if (f->said == EV_TENSOR_GRADIENT && f->habit)
-		wrapped__put(&p->grad_places, f->habit);
-}
-
 struct fproc *graph__proc(struct graph *g, uint32_t pid)
 {
 	struct fproc *p = g->last_proc;

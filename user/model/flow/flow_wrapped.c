@@ -1,15 +1,83 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Gradients of tensors that have no memory of their own (DTensor). No AccumulateGrad names them: it is given the tensor, and
- * the engine is done with its parts by then; and the optimizer's arithmetic on the parts goes past what is probed. Python's
- * word names those that a look finds. Of the others this is known when an optimizer's step begins: backward made it, it lives,
- * and a parameter that lies in such a tensor, and has no gradient yet, is as large.
+ * Tensors that have no memory of their own (DTensor), and their parts, which have. Until Python was read nothing says that a
+ * part is a parameter, so nothing flows, and forward makes inputs. So from the first AccumulateGrad that is given such a tensor
+ * nodes are kept for longer than two steps, until Python's word has come: then they are labelled again.
+ *
+ * Their gradients: no AccumulateGrad names them, as the engine is done with the parts by then; and the optimizer's arithmetic
+ * on the parts goes past what is probed. Python's word names those that a look finds. Of the others this is known when an
+ * optimizer's step begins: backward made it, it lives, and a parameter that lies in such a tensor, and has no gradient yet, is
+ * as large.
  *
  * Size alone could be wrong where the job keeps something else of that size until the step. So of each size no more are called
  * gradients than parameters still lack one. Where there are more blocks than that, only those are that were allocated where one
  * that Python named as such a gradient was allocated (struct fblock.habit): by the same operator in the same node.
  */
 #include "model/flow/flow_state.h"
+
+#define WRAPPED_MAX 65536
+
+static void wrapped__put(struct map *m, uint64_t key) /* all there is room for */
+{
+	struct row {
+		uint64_t key;
+	};
+
+	if (!m->size)
+		*m = MAP_OF(struct row);
+	if (m->cnt < WRAPPED_MAX || map__find(m, key))
+		(void)map__put(m, key);
+}
+
+/* --- Python's word ------------------------------------------------------------------------------------------------- */
+
+static void fblock__of_parts(struct fblock *f)
+{
+	f->made |= MADE_OF_PARTS;
+	f->flags |= FB_FLOWS;
+}
+
+/* What was there when Python's first word of a part came. */
+static void fproc__bare_made(struct graph *g, const struct fproc *p, const struct ids *ids, uint32_t first)
+{
+	for (uint32_t i = first; i < ids->cnt && fproc__computes_on_parts(g, p); i++) {
+		struct fblock *f = graph__find(g, ids->v[i]);
+
+		if (!f || !f->bare)
+			continue;
+		fblock__of_parts(f);
+		fblock__refresh(g, f);
+	}
+}
+
+/* Once. FSDP puts whole parameters together before forward, and says so (flow_classes.c). */
+void fproc__wrapped_seen(struct fproc *p)
+{
+	if (p->has_waited || p->has_fsdp)
+		return;
+	p->has_waited = true;
+	p->waits_until = p->steps + STEPS_WAITED;
+}
+
+void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *f)
+{
+	if (!f->said_inner || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
+		return;
+	if (f->said == EV_TENSOR_PARAMETER && !p->has_parts) {
+		p->has_parts = true;
+		fproc__bare_made(g, p, &p->allocated, 0);
+		fproc__bare_made(g, p, &p->dead, p->dead_at);
+	}
+	if (f->said_rests)
+		return;
+	if (f->said == EV_TENSOR_PARAMETER)
+		p->said_ns = *g->env.now_ns;
+	wrapped__put(&p->wrapped, f->id);
+	if (f->said == EV_TENSOR_GRADIENT && f->habit)
+		wrapped__put(&p->grad_places, f->habit);
+}
+
+/* --- gradients ------------------------------------------------------------------------------------------------------ */
 
 struct as_large {
 	uint64_t size;
@@ -88,16 +156,15 @@ bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
 }
 
 /*
- * And where no piece is given a tensor with memory, as by a product without a bias, the call is no node; that it allocates,
- * and in whose forward, is seen.
+ * And where no piece is given a tensor with memory, as by a product without a bias, the call is no node; that it allocates, and
+ * in whose forward (once Python's modules are known), is seen.
  */
-void fthread__of_parts(const struct graph *g, const struct fthread *t, struct fblock *f)
+void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f)
 {
 	const struct thread *th = t->th;
 
-	if (!fproc__computes_on_parts(g, t->proc) || !th->module || t->region >= 0 || t->fsdp_cnt || !th->depth ||
-	    th->frames[th->depth - 1].told != MT_EV_OP || fthread__in_backward(t, th->depth))
-		return;
-	f->made |= MADE_OF_PARTS;
-	f->flags |= FB_FLOWS;
+	f->bare = (th->module || !th->proc->has_module) && t->region < 0 && !t->fsdp_cnt && th->depth &&
+		  th->frames[th->depth - 1].told == MT_EV_OP && !fthread__in_backward(t, th->depth);
+	if (f->bare && fproc__computes_on_parts(g, t->proc))
+		fblock__of_parts(f);
 }

@@ -54,6 +54,7 @@ static bool segments__object(struct segments *s, struct seg_proc *p, struct sums
 static bool segments__alloc(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, bool comm)
 {
 	struct cuda_graph *g = NULL;
+	uint64_t number;
 
 	if (!is_sane(ev))
 		return true;
@@ -71,10 +72,17 @@ static bool segments__alloc(struct segments *s, struct seg_proc *p, struct sums 
 	if (ev->flags == MT_SEG_ASYNC && (g = seg_proc__graph_of(p, ev->aux, true)))
 		return segments__alloc_node(s, p, u, ev, g);
 	segments__clear(s, p, ev->addr, ev->size);
+	number = ev->flags == MT_SEG_PINNED ? s->pinned_last + 1 : 0;
 	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = ev->flags, .dev = u->dev,
 						.ctx = ev->flags == MT_SEG_ASYNC ? 0 : ev->aux, .comm = comm,
-						.pool = seg_proc__open_pool(p, u->dev, ev->tid) }))
+						.pool = seg_proc__open_pool(p, u->dev, ev->tid), .pinned = number }))
 		return false;
+	if (number) {
+		s->pinned_last = number;
+		if (s->pinned)
+			s->pinned(s->pinned_ctx, &(struct pinned){ .number = number, .addr = ev->addr, .size = ev->size,
+								   .pid = p->pid });
+	}
 	u->kinds[ev->flags].allocs++;
 	sums__add(u, ev->flags, comm, ev->size, ev->ts_ns);
 	return true;

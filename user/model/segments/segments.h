@@ -36,6 +36,14 @@ struct segments;
 
 struct segments *segments__new(void); /* NULL: no memory */
 void segments__free(struct segments *s); /* NULL is fine */
+/* The driver has pinned memory of the host, or (is_end) it is pinned no more. Numbers from 1, never reused. */
+struct pinned {
+	uint64_t number, addr, size;
+	uint32_t pid;
+	bool is_end;
+};
+typedef void (*pinned_fn)(void *ctx, const struct pinned *p);
+void segments__on_pinned(struct segments *s, pinned_fn fn, void *ctx);
 
 /* Where the pool is that an ASYNC segment came from, by its handle folded; MT_DEV_NONE: not told. */
 uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool);

@@ -26,6 +26,7 @@ struct seg {
 	bool waits;   /* a node of a graph that was not launched yet: no memory */
 	uint16_t pool;	/* number of its private pool; 0: of none that is known */
 	uint32_t graph; /* id of its struct cuda_graph; 0: not known */
+	uint64_t pinned; /* its number, of PINNED ones; 0: none of them */
 };
 
 /* What has a handle instead of an address: PHYSICAL, ARRAY, RESERVED, IMPORTED. */
@@ -133,6 +134,9 @@ struct segments {
 	unsigned sums_cnt;
 	struct seg_proc **procs;
 	size_t procs_cnt;
+	uint64_t pinned_last;
+	pinned_fn pinned; /* NULL: nobody asked */
+	void *pinned_ctx;
 };
 
 static inline bool is_device_memory(uint8_t kind)

@@ -29,6 +29,12 @@ void seg_proc__free(struct seg_proc *p)
 	free(p);
 }
 
+void segments__on_pinned(struct segments *s, pinned_fn fn, void *ctx)
+{
+	s->pinned = fn;
+	s->pinned_ctx = ctx;
+}
+
 void segments__free(struct segments *s)
 {
 	if (!s)

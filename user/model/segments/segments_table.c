@@ -91,6 +91,9 @@ void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end
 	segments__clear_late(s, p, seg.addr, seg.size);
 	segments__unreserve(s, p, &seg);
 	cuda_graph__freed(seg_proc__graph(p, seg.graph), &seg);
+	if (seg.pinned && s->pinned)
+		s->pinned(s->pinned_ctx, &(struct pinned){ .number = seg.pinned, .addr = seg.addr, .size = seg.size,
+							   .pid = p->pid, .is_end = true });
 	if (!seg.piece)
 		segments__count_out(s, seg.dev, seg.kind, seg.comm, seg.waits ? 0 : seg.size, how);
 	else if (o && !--o->maps && !o->refs)

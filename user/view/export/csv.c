@@ -11,7 +11,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	c->to = to;
 	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
 			   "module,module_root,phase,name,root,kind,state,type,ns\r\n");
-	return 0;
+	return export_rows__begin(c);
 }
 
 /* ,dev,ptr,size,id,version,cat */
@@ -78,7 +78,7 @@ static int is_told(const struct export_ctx *c, const struct tl_event *ev)
 }
 
 /* When it began, the most bytes that it added as its size, its id as its name, and behind all columns how long it took. */
-static int put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
 
@@ -97,29 +97,21 @@ static int put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t
 	put_name(c, ev->key);
 	outbuf__lit_u64(o, ",,,,,", ev->size);
 	outbuf__lit(o, "\r\n");
-	return o->err;
 }
 
 /* gap_begin: what follows is not known, until gap_end. It is of no thread. */
-static int put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns)
+static void put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__str(o, ev->version ? ",gap_begin" : ",gap_end");
 	outbuf__lit(o, ",,,,,,,,,,,,,,,,,,,,,,,\r\n");
-	return o->err;
 }
 
-static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+static void put_row(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
-	struct outbuf *o = &c->o;
 	int is_block = export_rows__is_block(ev);
+	struct outbuf *o = &c->o;
 
-	if (ev->kind == TL_GAP)
-		return put_gap(o, ev, epoch_off_ns);
-	if (ev->kind == TL_COMPILED)
-		return put_compiled(c, ev, epoch_off_ns);
-	if (!is_told(c, ev))
-		return 0;
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__char(o, ',');
 	outbuf__str(o, ev->kind == TL_MARK ? "mark" : tl_kind_name(ev->kind));
@@ -151,15 +143,29 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		outbuf__str(o, mark_name((enum tl_mark)ev->version));
 	put_python(c, ev, is_block);
 	outbuf__lit(o, ",\r\n");
-	return o->err;
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	if (ev->kind == TL_GAP)
+		put_gap(&c->o, ev, epoch_off_ns);
+	else if (ev->kind == TL_COMPILED)
+		put_compiled(c, ev, epoch_off_ns);
+	else if (!is_told(c, ev))
+		return 0;
+	else
+		put_row(c, ev, epoch_off_ns);
+	return export_rows__put(c, ev, NULL);
 }
 
 const struct export_format export_csv = {
 	.name = "csv",
 	.help = "the same as a table with a header line (RFC 4180)",
 	.needs = EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_PART,
+	.sorts = EXPORT_ROWS_SORTS,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
+	.end = export_rows__end,
 	.done = export_rows__done,
 };

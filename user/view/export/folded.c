@@ -12,11 +12,13 @@
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/fold/heapsum.h"
+#include "view/fold/line_sort.h"
 #include "view/outbuf.h"
 
 struct export_ctx {
 	struct outbuf o;
 	struct heapsum *sum;
+	struct line_sort *sort; /* NULL: in the order in which stacks were first seen */
 	const struct export_to *to;
 };
 
@@ -24,7 +26,9 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 {
 	c->to = to;
 	c->sum = heapsum__new(to);
-	return c->sum ? 0 : -ENOMEM;
+	if (to->sort && strcmp(to->sort, "seen"))
+		c->sort = line_sort__new(&c->o, 0);
+	return c->sum && (c->sort || !to->sort || !strcmp(to->sort, "seen")) ? 0 : -ENOMEM;
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -69,24 +73,15 @@ static int by_stack(const void *pa, const void *pb)
 	return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
-static int put_all(struct export_ctx *c)
+/* A line for each stack: its categories are together. `all` are sorted by it. */
+static int put_lines(struct export_ctx *c, const struct heap_cell *all, size_t cnt)
 {
-	const struct heap_cell *cells;
-	struct heap_cell *all;
+	int several = cnt && all[0].dev != all[cnt - 1].dev, r = 0;
 	char dev[16];
-	size_t cnt;
-	int several;
 
-	heapsum__end(c->sum);
-	cells = heapsum__cells(c->sum, &cnt);
-	all = malloc((cnt + 1) * sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	memcpy(all, cells, cnt * sizeof(*all));
-	qsort(all, cnt, sizeof(*all), by_stack);
-	several = cnt && all[0].dev != all[cnt - 1].dev;
-	for (size_t i = 0; i < cnt;) { /* categories of one stack together */
+	for (size_t i = 0; i < cnt && !r;) {
 		const struct heap_cell *first = &all[i];
+		struct line_key key = { 0 };
 		uint64_t bytes = 0;
 
 		for (; i < cnt && !by_stack(first, &all[i]); i++)
@@ -101,9 +96,29 @@ static int put_all(struct export_ctx *c)
 		outbuf__char(&c->o, ' ');
 		outbuf__u64(&c->o, bytes);
 		outbuf__char(&c->o, '\n');
+		key.num = c->sort && !strcmp(c->to->sort, "bytes") ? bytes : 0; /* else the line itself */
+		r = c->sort ? line_sort__put(c->sort, &key) : 0;
 	}
+	return r;
+}
+
+static int put_all(struct export_ctx *c)
+{
+	const struct heap_cell *cells;
+	struct heap_cell *all;
+	size_t cnt;
+	int r;
+
+	heapsum__end(c->sum);
+	cells = heapsum__cells(c->sum, &cnt);
+	all = malloc((cnt + 1) * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	memcpy(all, cells, cnt * sizeof(*all));
+	qsort(all, cnt, sizeof(*all), by_stack);
+	r = put_lines(c, all, cnt);
 	free(all);
-	return 0;
+	return r || !c->sort ? r : line_sort__end(c->sort);
 }
 
 static int end(struct export_ctx *c, const struct report *r)
@@ -113,6 +128,7 @@ static int end(struct export_ctx *c, const struct report *r)
 
 static void done(struct export_ctx *c)
 {
+	line_sort__free(c->sort);
 	heapsum__free(c->sum);
 }
 
@@ -120,6 +136,7 @@ const struct export_format export_folded = {
 	.name = "folded",
 	.help = "a line a stack with its bytes at the peak, for flamegraph.pl and speedscope",
 	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_GAPS | EXPORT_PART,
+	.sorts = "seen, bytes, stack",
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

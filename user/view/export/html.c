@@ -252,6 +252,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	c->doc.report = to->report;
 	c->doc.names = to->names;
 	c->doc.labels = to->labels;
+	c->doc.recording = to->recording;
 	share_out(c);
 	return begin_parts(c) ? -ENOMEM : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * JSON Lines: one object a decision, in time order. Blocks ("preexisting", "create", "version",
+ * JSON Lines: one object a decision, in time order (or in that of --sort). Blocks ("preexisting", "create", "version",
  * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
  * one of a device has stream from when it was told (caching allocator: after its allocation);
  * a block that Python had a name for has name, root, kind, state and type too (not with --labels live);
@@ -30,14 +30,14 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	name_cache__init(&c->names, to->names, json_quote);
 	c->to = to;
 	if (!to->part)
-		return 0;
+		return export_rows__begin(c);
 	json__init(&j, &c->o);
 	json__begin_flat(&j, NULL, '{');
 	json__u64(&j, "t", to->report ? to->report->run.start_ts_ns + (uint64_t)to->report->run.epoch_off_ns : 0);
 	json__str(&j, "ev", "filter");
 	filter_json(&j, to->part);
 	json__end(&j, '}');
-	return 0;
+	return export_rows__begin(c);
 }
 
 static void put_name(struct export_ctx *c, name_id id)
@@ -246,15 +246,17 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		put_begin(o, ev, epoch_off_ns, tl_kind_name(ev->kind));
 		put_row(c, ev);
 	}
-	return o->err;
+	return export_rows__put(c, ev, ev->learned);
 }
 
 const struct export_format export_jsonl = {
 	.name = "jsonl",
 	.help = "one JSON object a line: every block's allocation, free and tag, with its operator and region",
 	.needs = EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_PART,
+	.sorts = EXPORT_ROWS_SORTS,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
+	.end = export_rows__end,
 	.done = export_rows__done,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * export_rows: what formats with one line a decision share: where they write, names in their own
- * quoting, which decisions they get, and which category a line shows.
+ * quoting, which decisions they get, which category a line shows, and lines in the order of --sort.
  */
 #ifndef MT_VIEW_EXPORT_ROWS_H
 #define MT_VIEW_EXPORT_ROWS_H
@@ -9,10 +9,15 @@
 #include "view/export.h"
 #include "view/fold/name_cache.h"
 
+#define EXPORT_ROWS_SORTS "time, size, op, module, name"
+
+struct line_sort;
+
 struct export_ctx {
 	struct outbuf o;
 	struct name_cache names;
 	const struct export_to *to; /* borrowed */
+	struct line_sort *sort;	    /* NULL: lines in the order of time */
 };
 
 /* Is it a line? Not, if it has no word, is of another device than the one asked for, or is a
@@ -22,6 +27,11 @@ int export_rows__has(const struct export_ctx *c, const struct tl_event *ev);
 int export_rows__is_block(const struct tl_event *ev);
 /* The category of its block's version: the last word on it, or as it was told without a first pass. */
 const char *export_rows__cat(const struct export_ctx *c, const struct tl_event *ev);
+/* What stands above all lines is written. 0 or -errno */
+int export_rows__begin(struct export_ctx *c);
+/* A line is written, or none was. `learned`: the line shows what was learned of its block. 0 or -errno */
+int export_rows__put(struct export_ctx *c, const struct tl_event *ev, const struct tl_learned *learned);
+int export_rows__end(struct export_ctx *c, const struct report *r);
 void export_rows__done(struct export_ctx *c);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/export/snapwrite.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "view/clean.h"
@@ -17,6 +18,17 @@ void snapwrite__done(struct snapwrite *w)
 	outbuf__done(&w->o);
 	free(w->memo.refs);
 	w->memo = (struct snap_memo){ 0 };
+}
+
+int snapwrite__copy(struct snapwrite *w, FILE *part)
+{
+	char buf[65536];
+	size_t n;
+
+	rewind(part);
+	while ((n = fread(buf, 1, sizeof(buf), part)))
+		outbuf__put(&w->o, buf, n);
+	return ferror(part) ? -EIO : 0;
 }
 
 static void put_u32(struct outbuf *o, uint32_t v)

@@ -31,6 +31,8 @@ struct snapwrite {
 int snapwrite__init(struct snapwrite *w, FILE *f, int is_pickle, uint32_t *next_ref); /* 0 or -ENOMEM */
 void snapwrite__done(struct snapwrite *w);
 
+/* All that was written to a FILE of its own by another one of these. 0 or -EIO */
+int snapwrite__copy(struct snapwrite *w, FILE *part);
 void snapwrite__open(struct snapwrite *w, char kind); /* '{' or '[' */
 void snapwrite__close(struct snapwrite *w, char kind); /* '}' or ']' */
 /* Before each item of a list that may be long; its end is snapwrite__close. */

@@ -22,10 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spool.h"
 #include "event/event.h"
 #include "timeline/labels.h"
 #include "view/export.h"
 #include "view/export/snapframes.h"
+#include "view/export/snaphost.h"
 #include "view/fold/live.h"
 #include "view/fold/name_cache.h"
 #include "view/fold/ranges.h"
@@ -59,6 +61,7 @@ struct export_ctx {
 	struct before *before; /* by pid, dev, ptr */
 	size_t before_cnt;
 	uint64_t left_out; /* decisions of devices beyond the last, and final blocks that lie over others */
+	struct snaphost host;
 	uint64_t start_us, last_us;
 	int has_start, in_gap;
 };
@@ -74,7 +77,7 @@ static struct snap_device *device_new(struct export_ctx *c, uint32_t pid, uint8_
 	d->pid = pid;
 	d->dev = dev;
 	ranges__init(&d->used);
-	d->spool = tmpfile();
+	d->spool = spool_file();
 	if (!d->spool || snapwrite__init(&d->w, d->spool, c->is_pickle, &c->next_ref)) {
 		if (d->spool)
 			fclose(d->spool);
@@ -310,6 +313,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	struct live_change ch;
 	int r;
 
+	if (ev->kind == TL_PINNED) /* of the filters none is about it */
+		return c->to->part ? 0 : snaphost__event(&c->host, ev, us);
 	if (!c->has_start) {
 		c->has_start = 1;
 		c->start_us = us;
@@ -484,17 +489,6 @@ static int put_segments(struct export_ctx *c, struct snapwrite *w)
 
 /* --- the whole ---------------------------------------------------------------------------------------- */
 
-static int copy_spool(struct snapwrite *w, FILE *f)
-{
-	char buf[65536];
-	size_t n;
-
-	rewind(f);
-	while ((n = fread(buf, 1, sizeof(buf), f)))
-		outbuf__put(&w->o, buf, n);
-	return ferror(f) ? -EIO : 0;
-}
-
 static int put_traces(struct export_ctx *c, struct snapwrite *w)
 {
 	int r = 0;
@@ -507,7 +501,7 @@ static int put_traces(struct export_ctx *c, struct snapwrite *w)
 		put_entry(c, d, &(struct entry){ W_SNAPSHOT, 0, 0, c->last_us, 0, CAT_UNKNOWN });
 		snapwrite__open(w, '[');
 		r = outbuf__flush(&d->w.o);
-		r = r ? r : copy_spool(w, d->spool);
+		r = r ? r : snapwrite__copy(w, d->spool);
 		snapwrite__close(w, ']');
 	}
 	snapwrite__close(w, ']');
@@ -560,31 +554,6 @@ static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct re
 	snapwrite__close(w, ']');
 }
 
-/* What the driver pinned and still has pinned, as torch 2.14 has it; of its history nothing is told decision by decision. */
-static void put_host(struct export_ctx *c, struct snapwrite *w, const struct report *r)
-{
-	w->items = 0;
-	snap_key(w, W_HOST_SEGMENTS);
-	snapwrite__open(w, '[');
-	for (size_t i = 0; i < r->driver.cnt && !c->to->part; i++) {
-		const struct report_seg_row *s = &r->driver.rows[i];
-
-		if (s->kind != MT_SEG_PINNED)
-			continue;
-		snapwrite__item(w);
-		snapwrite__open(w, '{');
-		snap_u64(w, W_ADDRESS, s->addr);
-		snap_u64(w, W_TOTAL_SIZE, s->size);
-		snap_u64(w, W_ALLOCATED_SIZE, s->used);
-		snapframes__put(&c->frames, w, 0);
-		snapwrite__close(w, '}');
-	}
-	snapwrite__close(w, ']');
-	snap_key(w, W_HOST_TRACES);
-	snapwrite__open(w, '[');
-	snapwrite__close(w, ']');
-}
-
 static int put_all(struct export_ctx *c, const struct report *report)
 {
 	struct snapwrite w;
@@ -600,7 +569,8 @@ static int put_all(struct export_ctx *c, const struct report *report)
 		r = put_segments(c, &w);
 	put_settings(c, &w);
 	put_marks(c, &w, report);
-	put_host(c, &w, c->to->report ? c->to->report : report);
+	if (!r)
+		r = snaphost__put(&c->host, &w);
 	snapwrite__close(&w, '}');
 	outbuf__char(&w.o, c->is_pickle ? '.' : '\n');
 	if (outbuf__flush(&w.o) && !r)
@@ -631,6 +601,7 @@ static void done(struct export_ctx *c)
 {
 	for (unsigned i = 0; i < c->devices_cnt; i++)
 		device_free(c->devices[i]);
+	snaphost__done(&c->host);
 	free(c->before);
 	live__free(c->live);
 	snapframes__done(&c->frames);
@@ -643,6 +614,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 
 	c->to = to;
 	c->is_pickle = !export_has_suffix(to->path, ".json");
+	snaphost__init(&c->host, &c->frames, c->is_pickle, &c->next_ref);
 	name_cache__init(&c->dev_names, to->names, NULL);
 	c->live = live__new(to->labels);
 	c->frames.stacks = stacks__new(NULL);
@@ -661,7 +633,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_torch_snapshot = {
 	.name = "torch-snapshot",
 	.help = "torch.cuda.memory._dump_snapshot's, for pytorch.org/memory_viz: a pickle, JSON if OUT ends in .json",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_GAPS | EXPORT_BINARY | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_GAPS | EXPORT_BINARY | EXPORT_PART | EXPORT_PINNED,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/spool.h"
 #include "view/export.h"
 #include "view/fold/torch_actions.h"
 #include "view/outbuf.h"
@@ -75,7 +76,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 {
 	int r;
 
-	c->rows = tmpfile();
+	c->rows = spool_file();
 	r = c->rows ? outbuf__init(&c->sizes, c->rows) : -errno;
 	if (r)
 		return r;

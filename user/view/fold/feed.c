@@ -162,7 +162,8 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 	if (ev->kind == TL_GAP)
 		feed__gap(f, ev);
 	/* told steps later, or of no process */
-	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_LEARNED || ev->kind == TL_GAP)
+	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_LEARNED || ev->kind == TL_GAP ||
+	    ev->kind == TL_PINNED)
 		return 0;
 	if (ev->ts_ns > f->last_ts_ns)
 		f->last_ts_ns = ev->ts_ns;

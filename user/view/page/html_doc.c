@@ -494,6 +494,10 @@ static int put_document(struct doc_out *x)
 
 	outbuf__printf(&x->o, "{\"schema\":1,\"version\":\"%s\",\"decisions\":%llu,\"first\":%llu", MT_VERSION,
 		       (unsigned long long)x->d->events, (unsigned long long)rel(x->d, x->d->first_ts_ns));
+	if (x->d->recording) {
+		outbuf__lit(&x->o, ",\"recording\":");
+		json_quote(&x->o, x->d->recording, strlen(x->d->recording));
+	}
 	section(x, "categories", '[');
 	for (unsigned cat = 0; cat < CAT_MAX; cat++)
 		json__str(&x->j, NULL, category_name((enum category)cat));

@@ -47,6 +47,7 @@ struct html_doc {
 	struct opcolumns ops;
 	struct heaviest *blocks; /* NULL: not known */
 	struct heapsum *heap; /* ended; NULL: not known */
+	const char *recording; /* its name, as a shell takes it; NULL: none */
 	int is_brief; /* of a trace that goes on, told again and again: the report without series */
 	struct html_oom ooms[OOMS_SHOWN];
 	size_t ooms_cnt;

@@ -96,9 +96,9 @@ function makeModel(doc) {
 		doc, duration, first, report: doc.report, name,
 		gaps: (doc.report.sampling?.gaps || []).map(([from, to, lost]) => ({from: from - start, to: to - start, whole: to - from - lost < EPOCH_NS})),
 		lanes: doc.lanes.map(makeLane),
-		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met, kind, path, root, key, type]) => ({
-			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
-			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, met,
+		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([allocated, life, ptr, size, cat, op, region, pid, dev, seenLate, kind, path, root, key, type]) => ({
+			allocated, freed: life === null ? duration : allocated + life, lives: life === null, ptr, at: Number(ptr), size,
+			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, seenLate,
 			name: kind ? tensorName({state: name(key), name: name(path)}) : "", what: kind && `${kind} of ${name(root)}, ${name(type)}`,
 		})),
 		nodes: (doc.icicle?.rows || []).map(([parent, kind, value, peak, live, alloc, cnt, file, line], i) => ({
@@ -114,8 +114,8 @@ function makeModel(doc) {
 function peakBlocks(doc, duration) {
 	const start = doc.report.start_ns;
 	return doc.report.peak_blocks.map((b) => ({
-		born: Math.max(b.born_ns - start, 0), freed: b.freed_ns ? b.freed_ns - start : duration, lives: !b.freed_ns, ptr: b.ptr,
-		at: Number(b.ptr), size: b.size, cat: b.cat, op: b.op || "", region: b.region || "", pid: b.pid, dev: b.dev, met: false,
+		allocated: Math.max(b.born_ns - start, 0), freed: b.freed_ns ? b.freed_ns - start : duration, lives: !b.freed_ns, ptr: b.ptr,
+		at: Number(b.ptr), size: b.size, cat: b.cat, op: b.op || "", region: b.region || "", pid: b.pid, dev: b.dev, seenLate: false,
 		name: b.name || "", what: "",
 	}));
 }
@@ -292,9 +292,14 @@ function costOf(r) {
 	return r.overhead.target_cpu_ns ? [r.overhead.fraction, "of its CPU time"] : null;
 }
 
+// In a command, the recording's name where it is known; of a live trace there is none yet.
+function withName(command) {
+	return command.replace(/(?<=\s)FILE(?=\s|$)/g, () => model.doc.recording || "FILE");
+}
+
 function drawVerdict() {
 	$("verdict").replaceChildren(...model.report.verdict.map((l) =>
-		h("li", {class: l.severity}, l.text, l.next ? h("small", null, `next: ${l.next}`) : null)));
+		h("li", {class: l.severity}, l.text, l.next ? h("small", null, `next: ${withName(l.next)}`) : null)));
 }
 
 /* --- lanes and legend ------------------------------------------------------------------------------------- */
@@ -800,9 +805,9 @@ const map = {
 		ctx.rect(LEFT, 0, end - LEFT, this.height);
 		ctx.clip();
 		for (const {b, y, h: height} of this.rows) {
-			if (b.freed < from || b.born > to || state.hidden.has(b.cat))
+			if (b.freed < from || b.allocated > to || state.hidden.has(b.cat))
 				continue;
-			const x = toX(b.born), w = Math.max(toX(b.freed) - x, 0.7), tall = Math.max(height * k, 0.7);
+			const x = toX(b.allocated), w = Math.max(toX(b.freed) - x, 0.7), tall = Math.max(height * k, 0.7);
 			ctx.fillStyle = COLORS[b.cat];
 			ctx.fillRect(x, this.height - 1 - y * k - tall, w > 3 ? w - 0.5 : w, tall > 3 ? tall - 0.5 : tall);
 		}
@@ -822,7 +827,7 @@ const map = {
 		let best = null;
 		for (const r of this.rows) {
 			const bottom = this.height - 1 - r.y * k, tall = Math.max(r.h * k, 1.5);
-			if (t >= r.b.born - slack && t <= r.b.freed + slack && y <= bottom && y >= bottom - tall && !state.hidden.has(r.b.cat))
+			if (t >= r.b.allocated - slack && t <= r.b.freed + slack && y <= bottom && y >= bottom - tall && !state.hidden.has(r.b.cat))
 				if (!best || r.b.size < best.size)
 					best = r.b;
 		}
@@ -831,8 +836,8 @@ const map = {
 };
 
 function blockLines(b) {
-	return [`${bytes(b.size)} ${b.cat}`, b.name, b.what, b.op || (b.met ? "from before the attach" : "no operator open"), b.region && `in ${b.region}`,
-		`${clock(b.born, model.duration)} to ${b.lives ? "the end" : clock(b.freed, model.duration)}, ${span(b.freed - b.born)}`,
+	return [`${bytes(b.size)} ${b.cat}`, b.name, b.what, b.op || (b.seenLate ? "from before the attach" : "no operator open"), b.region && `in ${b.region}`,
+		`${clock(b.allocated, model.duration)} to ${b.lives ? "the end" : clock(b.freed, model.duration)}, ${span(b.freed - b.allocated)}`,
 		`${b.ptr} on ${b.dev}, process ${b.pid}`];
 }
 
@@ -865,7 +870,7 @@ function drawMoment() {
 	const rows = CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) => h("tr", null,
 		h("td", {class: "text"}, swatch(n), n), h("td", {title: `${c.parts[n]} bytes`}, bytes(c.parts[n])),
 		h("td", null, percent(c.parts[n], c.total))));
-	const there = model.blocks.filter((b) => b.born <= t && t < b.freed && b.dev === l.dev && (!l.pid || b.pid === l.pid))
+	const there = model.blocks.filter((b) => b.allocated <= t && t < b.freed && b.dev === l.dev && (!l.pid || b.pid === l.pid))
 		.sort((a, b) => b.size - a.size).slice(0, 8);
 	box.replaceChildren(h("h3", null, title), h("div", {class: "total", title: `${c.total} bytes`}, bytes(c.total)),
 		h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t)].filter(Boolean).join(", ")),
@@ -873,7 +878,7 @@ function drawMoment() {
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
-			h("td", {class: "name"}, b.name || bare(b.op) || (b.met ? "from before the attach" : "no operator open"))))))
+			h("td", {class: "name"}, b.name || bare(b.op) || (b.seenLate ? "from before the attach" : "no operator open"))))))
 			: h("p", {class: "empty"}, "none that the page holds"));
 }
 
@@ -1117,8 +1122,8 @@ function spark(low) {
 function drawGrowth() {
 	const all = model.report.leaks, w = model.report.leaks_watched, several = new Set(all.map((l) => l.per)).size > 1;
 	const rows = all.map((l) => ({...l, name: l.op || "(no operator open)", age: l.oldest_age_ns}));
-	const born = (l) => (l.stack || []).map((f) => f.line ? `${f.function} (${f.file}:${f.line})` : f.function).join("\n");
-	const columns = [{key: "name", head: "operator", cls: "name", title: (l) => born(l) || l.name},
+	const allocatedAt = (l) => (l.stack || []).map((f) => f.line ? `${f.function} (${f.file}:${f.line})` : f.function).join("\n");
+	const columns = [{key: "name", head: "operator", cls: "name", title: (l) => allocatedAt(l) || l.name},
 		{key: "region", head: "region", cls: "some", cell: (l) => l.region || "–", value: (l) => l.region || ""},
 		{key: "bytes_slope", head: several ? "grows by" : all.length && all[0].per === "second" ? "a second" : "a step",
 			cell: (l) => bytes(Math.round(l.bytes_slope)) + (several ? ` a ${l.per}` : "")},
@@ -1135,12 +1140,12 @@ function drawGrowth() {
 
 function drawPeakBlocks() {
 	const r = model.report, peak = Object.values(r.devices).reduce((a, d) => a + d.peak, 0) || (r.host ? r.host.peak : 0);
-	const rows = r.peak_blocks.map((b) => ({...b, name: b.name || b.op || "(no operator open)", born: b.born_ns - r.start_ns}));
+	const rows = r.peak_blocks.map((b) => ({...b, name: b.name || b.op || "(no operator open)", allocated: b.born_ns - r.start_ns}));
 	const columns = [inBytes("size", "size"), {key: "share", head: "of the peak", value: (b) => b.size, cell: (b) => percent(b.size, peak)},
 		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
 		{key: "name", head: "name or operator", cls: "name", cell: (b) => bare(b.name), title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
 		{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
-		{key: "born", head: "allocated", cell: (b) => clock(Math.max(b.born, 0), model.duration)}];
+		{key: "allocated", head: "allocated", cell: (b) => clock(Math.max(b.allocated, 0), model.duration)}];
 	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
 		...table("peakblocks", columns, rows, "size", {rows: 10, text: (b) => b.name, again: drawPeakBlocks}));
 }
@@ -1279,7 +1284,7 @@ function drawSaved() {
 		...table("saved", columns, rows, "bytes", {rows: 10, text: (k) => `${k.made} ${k.by} ${k.node} ${k.class || ""}`, again: drawSaved}),
 		h("p", {class: "note"}, (saved.total > rows.length ? `The ${rows.length} largest of ${count(saved.total)}. ` : "") +
 			(left ? `${bytes(left)} of it found no room and are in no row. ` : "") +
-			"What recomputing a module would save: memtrace estimate FILE --checkpoint MODULE."));
+			withName("What recomputing a module would save: memtrace estimate FILE --checkpoint MODULE.")));
 }
 
 // Lines of what torch.compile's inductor wrote, and what they allocated (docs/compiled.md).

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/fold/line_sort.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/spool.h"
+
+#define GIVE_BACK (1u << 20) /* of a run that was read, at a time: a multiple of any page */
+
+/* What stands before a line, in memory and in the file. Its key's text follows, then the line, then zeros up to 8 bytes. */
+struct row {
+	uint64_t num, seq; /* equal keys: as they came */
+	uint32_t text_len, line_len;
+	uint8_t place;
+};
+
+/* A part of the file, sorted. */
+struct run {
+	uint64_t at, end;
+};
+
+struct line_sort {
+	struct outbuf *o;
+	FILE *was, *lines; /* where it wrote, and writes */
+	char *line;	   /* lines' bytes, as of its last flush */
+	size_t line_len;
+	char *buf; /* rows */
+	size_t len, cap, max;
+	size_t *rows; /* where they begin in buf */
+	size_t rows_cnt, rows_cap;
+	uint64_t seq;
+	int fd; /* -1: all is in memory */
+	uint64_t file_bytes;
+	struct run *runs; /* in the end a heap: the run whose next row goes first is the first */
+	size_t runs_cnt, runs_cap;
+	char *map;
+};
+
+struct line_sort *line_sort__new(struct outbuf *o, size_t bytes)
+{
+	struct line_sort *s = calloc(1, sizeof(*s));
+
+	if (!s || outbuf__flush(o)) {
+		free(s);
+		return NULL;
+	}
+	s->lines = open_memstream(&s->line, &s->line_len);
+	if (!s->lines) {
+		free(s);
+		return NULL;
+	}
+	s->o = o;
+	s->was = o->f;
+	o->f = s->lines;
+	s->max = bytes ? bytes : LINE_SORT_BYTES;
+	s->fd = -1;
+	return s;
+}
+
+void line_sort__free(struct line_sort *s)
+{
+	if (!s)
+		return;
+	s->o->f = s->was;
+	fclose(s->lines);
+	free(s->line);
+	if (s->map)
+		munmap(s->map, s->file_bytes);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->runs);
+	free(s->rows);
+	free(s->buf);
+	free(s);
+}
+
+static size_t size_of(const struct row *r)
+{
+	return (sizeof(*r) + r->text_len + r->line_len + 7) & ~(size_t)7;
+}
+
+static int compare(const struct row *a, const struct row *b)
+{
+	size_t least = a->text_len < b->text_len ? a->text_len : b->text_len;
+	int r;
+
+	if (a->place != b->place)
+		return a->place < b->place ? -1 : 1;
+	if (a->num != b->num)
+		return a->num > b->num ? -1 : 1;
+	r = least ? memcmp(a + 1, b + 1, least) : 0;
+	if (r || a->text_len != b->text_len)
+		return r ? r : a->text_len < b->text_len ? -1 : 1;
+	return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+static int compare_at(const void *a, const void *b, void *buf)
+{
+	return compare((const struct row *)((char *)buf + *(const size_t *)a),
+		       (const struct row *)((char *)buf + *(const size_t *)b));
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* What is in memory becomes a run of the file. */
+static int spill(struct line_sort *s)
+{
+	size_t filled = 0;
+	char chunk[1 << 16];
+	int r = 0;
+
+	if (!array_has_room(s->runs, s->runs_cnt, s->runs_cap, 16))
+		return -ENOMEM;
+	if (s->fd < 0)
+		s->fd = spool_open();
+	if (s->fd < 0)
+		return s->fd;
+	qsort_r(s->rows, s->rows_cnt, sizeof(*s->rows), compare_at, s->buf);
+	for (size_t i = 0; i < s->rows_cnt && !r; i++) {
+		const char *row = s->buf + s->rows[i];
+		size_t len = size_of((const struct row *)row);
+
+		if (filled + len > sizeof(chunk)) {
+			r = write_all(s->fd, chunk, filled);
+			filled = 0;
+		}
+		if (len > sizeof(chunk)) {
+			r = r ? r : write_all(s->fd, row, len);
+			continue;
+		}
+		memcpy(chunk + filled, row, len);
+		filled += len;
+	}
+	r = r ? r : write_all(s->fd, chunk, filled);
+	s->runs[s->runs_cnt++] = (struct run){ .at = s->file_bytes, .end = s->file_bytes + s->len };
+	s->file_bytes += s->len;
+	s->len = s->rows_cnt = 0;
+	return r;
+}
+
+static int add(struct line_sort *s, const struct line_key *key, const char *line, size_t len)
+{
+	struct row row = { .num = key->num, .seq = s->seq++, .text_len = (uint32_t)key->len, .line_len = (uint32_t)len,
+			   .place = key->place };
+	size_t size = size_of(&row);
+	char *to;
+	int r = s->rows_cnt && s->len + size > s->max ? spill(s) : 0;
+
+	if (r)
+		return r;
+	if (!array_has_room_for(s->buf, s->len, size, s->cap, 1u << 16) ||
+	    !array_has_room(s->rows, s->rows_cnt, s->rows_cap, 1024))
+		return -ENOMEM;
+	to = s->buf + s->len;
+	memset(to + size - 8, 0, 8);
+	memcpy(to, &row, sizeof(row));
+	memcpy(to + sizeof(row), key->text, key->len);
+	memcpy(to + sizeof(row) + key->len, line, len);
+	s->rows[s->rows_cnt++] = s->len;
+	s->len += size;
+	return 0;
+}
+
+int line_sort__put(struct line_sort *s, const struct line_key *key)
+{
+	struct line_key by = *key;
+	int r = outbuf__flush(s->o);
+
+	if (r || !s->line_len)
+		return r;
+	if (s->line_len > INT32_MAX)
+		return -EOVERFLOW;
+	if (by.text == LINE_ITSELF) {
+		by.text = s->line;
+		by.len = s->line_len;
+	}
+	r = add(s, &by, s->line, s->line_len);
+	rewind(s->lines);
+	return r;
+}
+
+static void put(struct outbuf *out, const struct row *r)
+{
+	outbuf__put(out, (const char *)(r + 1) + r->text_len, r->line_len);
+}
+
+/* --- runs, side by side --------------------------------------------------------------------------------------- */
+
+static const struct row *next_of(const struct line_sort *s, size_t i)
+{
+	return (const struct row *)(s->map + s->runs[i].at);
+}
+
+static void sift(struct line_sort *s, size_t i)
+{
+	size_t child;
+
+	while ((child = 2 * i + 1) < s->runs_cnt) {
+		struct run run = s->runs[i];
+
+		child += child + 1 < s->runs_cnt && compare(next_of(s, child + 1), next_of(s, child)) < 0;
+		if (compare(next_of(s, i), next_of(s, child)) < 0)
+			break;
+		s->runs[i] = s->runs[child];
+		s->runs[child] = run;
+		i = child;
+	}
+}
+
+/* Pages that were read are the kernel's again: as many runs as there are, only their next ones stay. */
+static void give_back(struct line_sort *s, uint64_t from, uint64_t to)
+{
+	if (from / GIVE_BACK != to / GIVE_BACK && to / GIVE_BACK)
+		(void)madvise(s->map + (to / GIVE_BACK - 1) * GIVE_BACK, GIVE_BACK, MADV_DONTNEED);
+}
+
+static int merge(struct line_sort *s, struct outbuf *out)
+{
+	s->map = mmap(NULL, s->file_bytes, PROT_READ, MAP_SHARED, s->fd, 0);
+	if (s->map == MAP_FAILED) {
+		s->map = NULL;
+		return -errno;
+	}
+	for (size_t i = s->runs_cnt / 2; i--;)
+		sift(s, i);
+	while (s->runs_cnt && !out->err) {
+		struct run *run = &s->runs[0];
+		uint64_t was = run->at;
+
+		put(out, next_of(s, 0));
+		run->at += size_of(next_of(s, 0));
+		give_back(s, was, run->at);
+		if (run->at == run->end)
+			*run = s->runs[--s->runs_cnt];
+		sift(s, 0);
+	}
+	return out->err;
+}
+
+int line_sort__end(struct line_sort *s)
+{
+	struct outbuf *o = s->o;
+	int r;
+
+	o->f = s->was;
+	if (s->fd >= 0) {
+		r = s->rows_cnt ? spill(s) : 0;
+		return r ? r : merge(s, o);
+	}
+	if (s->rows_cnt)
+		qsort_r(s->rows, s->rows_cnt, sizeof(*s->rows), compare_at, s->buf);
+	for (size_t i = 0; i < s->rows_cnt && !o->err; i++)
+		put(o, (const struct row *)(s->buf + s->rows[i]));
+	return o->err;
+}
