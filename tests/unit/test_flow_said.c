@@ -259,7 +259,7 @@ static void products_of_wrapped(void **state)
 		product_of_wrapped(Y, 0);
 		make(SUM, "aten::sum", T(Y, R));
 		in_module(0);
-		product_of_wrapped(Z, 0); /* in no module: a norm of gradients, a part that is put together to be written to a file */
+		product_of_wrapped(Z, 0); /* in no module: a norm of gradients, or what is put together for a file */
 		product_of_wrapped(LOST, 0); /* the same, but backward lets go of it */
 		op(0, "aten::add", T(X, R), T(SUM, R));
 		op(0, "aten::relu", T(Z, R));
@@ -277,6 +277,25 @@ static void products_of_wrapped(void **state)
 		for (size_t k = 0; k < 6; k++)
 			freed((const uint64_t[]){ X, Y, SUM, Z, BACK, GW }[k], 0);
 	}
+}
+
+/* In the first steps of a job neither parts nor modules are known. */
+static void products_before_pythons_word(void **state)
+{
+	enum { BACK = 0x19040, STATE = 0x1a040 };
+
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	product_of_wrapped(Y, 0);
+	apply(0, "MmBackward0", T(OUT));
+	product_of_wrapped(BACK, 2);
+	step_begin();
+	product_of_wrapped(STATE, 0);
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	step_end();
+	assert_string_equal(cat(Y), "ACTIVATION");
+	assert_string_not_equal(cat(BACK), "ACTIVATION");
+	assert_string_not_equal(cat(STATE), "ACTIVATION");
 }
 
 /* FSDP over tensor parallel: what it puts together are parts, too. Its own blocks stay what they are. */
@@ -457,6 +476,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(python_is_not_waited_for_long, setup, teardown),
 		cmocka_unit_test_setup_teardown(products_of_wrapped, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(products_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(products_before_pythons_word, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(products_before_pythons_word, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts_that_fsdp_gathers, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(more_than_parameters, setup, teardown),

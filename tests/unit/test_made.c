@@ -255,7 +255,8 @@ static void given_to_an_inference(void **state)
 		make(GIVEN, "aten::randn");
 		op(0, "aten::normal_", T(GIVEN, W | R));
 		allocated_at("inference", Y, 0);
-		assert_int_equal(graph__find(m->graph, block(GIVEN)->id)->made, is_trained ? 0 : MADE_GIVEN); /* past all guesses */
+		/* past all guesses */
+		assert_int_equal(graph__find(m->graph, block(GIVEN)->id)->made, is_trained ? 0 : MADE_GIVEN);
 		freed(Y, 0);
 		freed(GIVEN, 0);
 	}

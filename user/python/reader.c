@@ -396,7 +396,8 @@ static uint64_t hash_of(const struct py_reader *r, struct py_name *n)
 	const char *path = py_reader__text(r, n->path), *key = py_reader__text(r, n->key);
 	uint64_t h = XXH3_64bits(path, strlen(path));
 	uint64_t words[11] = { n->kind == EV_TENSOR_GRADIENT ? 0 : n->at.impl, n->at.storage, n->at.data, n->at.bytes, n->obj,
-			       n->root, n->kind | (uint64_t)n->rests << 8, (uint64_t)n->at.dims << 16 | (uint64_t)n->at.dtype << 8 | n->at.dev };
+			       n->root, n->kind | (uint64_t)n->rests << 8,
+			       (uint64_t)n->at.dims << 16 | (uint64_t)n->at.dtype << 8 | n->at.dev };
 
 	words[8] = XXH3_64bits_withSeed(key, strlen(key), h);
 	words[9] = n->at.dims <= PY_DIMS_MAX ? XXH3_64bits(n->at.shape, n->at.dims * 8u) : 0;

@@ -47,8 +47,8 @@ class Attention(nn.Module):
     def __init__(self):
         super().__init__()
         self.queries = nn.Linear(WIDTH, WIDTH)
-        self.keys = nn.Linear(WIDTH, WIDTH)
-        self.values = nn.Linear(WIDTH, WIDTH)
+        self.keys = nn.Linear(WIDTH, WIDTH, bias=False)  # as in a Llama
+        self.values = nn.Linear(WIDTH, WIDTH, bias=False)
         self.out = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x):

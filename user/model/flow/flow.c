@@ -471,7 +471,7 @@ void graph__allocated(struct graph *g, struct block *b, struct thread *th, const
 			t->guess = f->one.guess;
 		fthread__own_allocated(g, t, ev, f->id);
 	} else {
-		fthread__of_parts(g, t, f);
+		fthread__bare(g, t, f);
 		graph__queue_memory(g, t, ev, f, EDGE_ALLOC);
 	}
 	if (t->region >= 0 && th->depth && th->frames[th->depth - 1].class == OPC_FACTORY)
@@ -677,7 +677,6 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 	f->said_inner = inner;
 	f->said_rests = rests;
 	p->has_named |= kind == EV_TENSOR_PARAMETER;
-	p->has_parts |= kind == EV_TENSOR_PARAMETER && inner;
 	fproc__wrapped_said(g, p, f);
 	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
 		graph__set_param(g, p, f);

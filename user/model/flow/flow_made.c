@@ -13,8 +13,8 @@
  * else names it, which torch.profiler says of half of what a compiled forward keeps.
  *
  * In a process that runs such code some other blocks are known by it: what was there, filled and not used, when a generated
- * forward (or an inference, where nothing is trained) began, is its input; what operators in it left (a convolution's result, which kernels alone are given) is an
- * activation.
+ * forward (or an inference, where nothing is trained) began, is its input; what operators in it left (a convolution's result,
+ * which kernels alone are given) is an activation.
  */
 #include <stdlib.h>
 

@@ -115,6 +115,7 @@ struct fblock {
 	uint8_t spans_cnt, sources_cnt, state_cnt;
 	uint8_t said; /* what Python says that it is, enum ev_tensor; 0: nothing */
 	uint8_t made; /* what generated code has to do with it: enum ev_place, enum made */
+	bool bare; /* allocated in forward, by a call of which no tensor was seen */
 	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
 	bool said_rests; /* … and none comes for it: a parameter that asks for no gradient */
 	bool quiet;	/* its allocation was not told yet, or its death will be: that record has its label */
@@ -372,7 +373,7 @@ void fproc__class_step(struct graph *g, struct fproc *p);
 
 /* flow_wrapped.c */
 void fproc__wrapped_seen(struct fproc *p); /* AccumulateGrad was given a variable without memory */
-void fproc__wrapped_said(const struct graph *g, struct fproc *p, const struct fblock *f); /* Python's word is another one now */
+void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *f); /* Python's word is another one now */
 void graph__wrapped_grads(struct graph *g, struct fproc *p); /* an optimizer's step begins */
 static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
 {
@@ -380,7 +381,7 @@ static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
 }
 bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p);
 /* Allocated outside of all nodes: before its label is told. */
-void fthread__of_parts(const struct graph *g, const struct fthread *t, struct fblock *f);
+void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f);
 
 /* flow_rules.c */
 void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);

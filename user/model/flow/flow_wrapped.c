@@ -31,6 +31,25 @@ static void wrapped__put(struct map *m, uint64_t key) /* all there is room for *
 
 /* --- Python's word ------------------------------------------------------------------------------------------------- */
 
+static void fblock__of_parts(struct fblock *f)
+{
+	f->made |= MADE_OF_PARTS;
+	f->flags |= FB_FLOWS;
+}
+
+/* What was there when Python's first word of a part came. */
+static void fproc__bare_made(struct graph *g, const struct fproc *p, const struct ids *ids, uint32_t first)
+{
+	for (uint32_t i = first; i < ids->cnt && fproc__computes_on_parts(g, p); i++) {
+		struct fblock *f = graph__find(g, ids->v[i]);
+
+		if (!f || !f->bare)
+			continue;
+		fblock__of_parts(f);
+		fblock__refresh(g, f);
+	}
+}
+
 /* Once. FSDP puts whole parameters together before forward, and says so (flow_classes.c). */
 void fproc__wrapped_seen(struct fproc *p)
 {
@@ -40,12 +59,19 @@ void fproc__wrapped_seen(struct fproc *p)
 	p->waits_until = p->steps + STEPS_WAITED;
 }
 
-void fproc__wrapped_said(const struct graph *g, struct fproc *p, const struct fblock *f)
+void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *f)
 {
-	if (f->said_inner && f->said == EV_TENSOR_PARAMETER)
-		p->said_ns = *g->env.now_ns;
-	if (!f->said_inner || f->said_rests || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
+	if (!f->said_inner || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
 		return;
+	if (f->said == EV_TENSOR_PARAMETER && !p->has_parts) {
+		p->has_parts = true;
+		fproc__bare_made(g, p, &p->allocated, 0);
+		fproc__bare_made(g, p, &p->dead, p->dead_at);
+	}
+	if (f->said_rests)
+		return;
+	if (f->said == EV_TENSOR_PARAMETER)
+		p->said_ns = *g->env.now_ns;
 	wrapped__put(&p->wrapped, f->id);
 	if (f->said == EV_TENSOR_GRADIENT && f->habit)
 		wrapped__put(&p->grad_places, f->habit);
@@ -130,16 +156,15 @@ bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
 }
 
 /*
- * And where no piece is given a tensor with memory, as by a product without a bias, the call is no node; that it allocates,
- * and in whose forward, is seen.
+ * And where no piece is given a tensor with memory, as by a product without a bias, the call is no node; that it allocates, and
+ * in whose forward (once Python's modules are known), is seen.
  */
-void fthread__of_parts(const struct graph *g, const struct fthread *t, struct fblock *f)
+void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f)
 {
 	const struct thread *th = t->th;
 
-	if (!fproc__computes_on_parts(g, t->proc) || !th->module || t->region >= 0 || t->fsdp_cnt || !th->depth ||
-	    th->frames[th->depth - 1].told != MT_EV_OP || fthread__in_backward(t, th->depth))
-		return;
-	f->made |= MADE_OF_PARTS;
-	f->flags |= FB_FLOWS;
+	f->bare = (th->module || !th->proc->has_module) && t->region < 0 && !t->fsdp_cnt && th->depth &&
+		  th->frames[th->depth - 1].told == MT_EV_OP && !fthread__in_backward(t, th->depth);
+	if (f->bare && fproc__computes_on_parts(g, t->proc))
+		fblock__of_parts(f);
 }
