@@ -379,7 +379,16 @@ static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
 {
 	return p->steps < p->waits_until && (!p->said_ns || *g->env.now_ns < p->said_ns + SAID_NS);
 }
-bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p);
+/*
+ * Calls on parts of wrapped tensors (DTensor) are boxed: what an operator computed from data and a parameter is seen in
+ * the pieces that it calls, such as the copy of a bias, without the data. Where parameters are such parts, forward makes
+ * activations of them. FSDP puts whole tensors together first, but these may be parts of another mesh's: who knows FSDP's own
+ * blocks by their marks need not ask.
+ */
+static inline bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
+{
+	return p->has_parts && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
+}
 /* Allocated outside of all nodes: before its label is told. */
 void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f);
 

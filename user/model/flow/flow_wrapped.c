@@ -145,19 +145,8 @@ void graph__wrapped_grads(struct graph *g, struct fproc *p)
 }
 
 /*
- * Calls on parts of wrapped tensors (DTensor) are boxed: what an operator computed from data and a parameter is seen in
- * the pieces that it calls, such as the copy of a bias, without the data. Where parameters are such parts, forward makes
- * activations of them. FSDP puts whole tensors together first, but these may be parts of another mesh's: who knows FSDP's own
- * blocks by their marks need not ask.
- */
-bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
-{
-	return p->has_parts && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
-}
-
-/*
- * And where no piece is given a tensor with memory, as by a product without a bias, the call is no node; that it allocates, and
- * in whose forward (once Python's modules are known), is seen.
+ * Calls on parts (fproc__computes_on_parts) of which no piece is given a tensor with memory, as a product without a bias, are
+ * no nodes; that they allocate, and in whose forward (once Python's modules are known), is seen.
  */
 void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f)
 {
