@@ -145,6 +145,22 @@ static void no_room(void **state)
 	assert_int_equal(final(6, 0, CAT_INPUT), 0);
 }
 
+/* A block's module has a name later than the block, or never, or had one at once. */
+static void modules_by_number(void **state)
+{
+	struct tl_event late = { .kind = TL_CREATE, .module_number = 7 }, none = { .kind = TL_CREATE, .module_number = 8 };
+	struct tl_event known = { .kind = TL_CREATE, .module = { 3 }, .root = { 4 } };
+
+	(void)state;
+	assert_int_equal(labels__event(l, &(struct tl_event){ .kind = TL_MODULE, .id = 7, .op = { 1 }, .region = { 2 } }), 0);
+	labels__module(l, &late);
+	assert_true(late.module.v == 1 && late.root.v == 2 && !late.module_number);
+	labels__module(l, &none);
+	assert_true(!none.module.v && !none.root.v && none.module_number == 8);
+	labels__module(l, &known);
+	assert_true(known.module.v == 3 && known.root.v == 4);
+}
+
 static void no_directory(void **state)
 {
 	struct labels *none = NULL;
@@ -168,7 +184,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_label_for_all_versions), TEST(labels_by_version), TEST(many_blocks),
-		TEST(preexisting_blocks_in_order), TEST(what_cannot_be_is_refused), TEST(no_room), TEST(no_directory),
+		TEST(preexisting_blocks_in_order), TEST(what_cannot_be_is_refused), TEST(no_room), TEST(modules_by_number),
+		TEST(no_directory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,9 +17,15 @@ static uint32_t seq, frames[8];
 static unsigned depth, marks_told;
 static uint8_t op_phase; /* of the last operator that the timeline was told of */
 
+static struct tl_event created, named; /* the last block, the last module that got a name */
+
 static int on_timeline(void *ctx, const struct tl_event *tl)
 {
 	(void)ctx;
+	if (tl->kind == TL_CREATE)
+		created = *tl;
+	if (tl->kind == TL_MODULE)
+		named = *tl;
 	marks_told += tl->kind == TL_MARK;
 	if (tl->kind == TL_OP)
 		op_phase = tl->phase;
@@ -173,6 +179,27 @@ static void the_innermost_module_and_those_around_it(void **state)
 	assert_int_equal(module("block")->activation, 130);
 	assert_int_equal(module("block")->all.by_phase_bytes[PHASE_FORWARD], 130);
 	assert_int_equal(module("block")->peak_forward, 130);
+}
+
+/* A block before its module has a name says a number, which the name comes with. */
+static void the_timeline_tells_of_it(void **state)
+{
+	struct model_opts mo = { .timeline = on_timeline, .timeline_nodes = 1 };
+
+	(void)state;
+	(void)teardown(NULL);
+	assert_int_equal(model_begin(&mo), 0);
+	(void)op(LINEAR, 0, 100);
+	assert_true(created.module_number && !created.module.v && !created.root.v);
+	define_net();
+	define(LINEAR, BLOCK, "block.linear", "Linear");
+	assert_int_equal(named.id, created.module_number);
+	assert_string_equal(names__get(names, named.op), "block.linear");
+	assert_string_equal(names__get(names, named.region), "Net");
+	(void)op(LINEAR, 0, 100);
+	assert_true(!created.module_number && created.module.v == named.op.v && created.root.v == named.region.v);
+	(void)op(0, 0, 7);
+	assert_true(!created.module_number && !created.root.v); /* of no module */
 }
 
 /* Blocks come before names: the module is known by its address, and gets its place when that is told. */
@@ -887,6 +914,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		T(the_innermost_module_and_those_around_it),
 		T(a_module_may_be_told_of_later),
+		T(the_timeline_tells_of_it),
 		T(another_module_at_the_same_address),
 		T(backward_is_of_whoever_made_the_node),
 		T(a_gpu_s_backward_has_a_thread_of_its_own),

@@ -623,6 +623,47 @@ static void test_failures(void **state)
 }
 
 /* Nothing of what a hostile target tells can break the sums. */
+struct told_pinned {
+	struct pinned v[8];
+	unsigned cnt;
+};
+
+static void on_pinned(void *ctx, const struct pinned *p)
+{
+	struct told_pinned *t = ctx;
+
+	assert_true(t->cnt < 8);
+	t->v[t->cnt++] = *p;
+}
+
+/* Of pinned memory each beginning and end is told once, however it ends. */
+static void test_pinned_is_told(void **state)
+{
+	struct told_pinned t = { .cnt = 0 };
+	struct fix *f = *state;
+
+	segments__on_pinned(f->s, on_pinned, &t);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 1 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 8 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_REGISTERED, MT_DEV_NONE, 0x7e0000000000, 8 * MB, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 0, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 0, 0); /* it is no more */
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 4 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000100000, 2 * MB, 0); /* the one below was freed unseen */
+	segments__drop_pid(f->s, 7);
+	assert_int_equal(t.cnt, 6);
+	for (unsigned i = 0; i < t.cnt; i++) {
+		static const struct pinned want[] = {
+			{ 1, 0x7f0000000000, 8 * MB, 7, false }, { 1, 0x7f0000000000, 8 * MB, 7, true },
+			{ 2, 0x7f0000000000, 4 * MB, 7, false }, { 2, 0x7f0000000000, 4 * MB, 7, true },
+			{ 3, 0x7f0000100000, 2 * MB, 7, false }, { 3, 0x7f0000100000, 2 * MB, 7, true },
+		};
+
+		assert_true(t.v[i].number == want[i].number && t.v[i].addr == want[i].addr && t.v[i].size == want[i].size &&
+			    t.v[i].pid == 7 && t.v[i].is_end == want[i].is_end);
+	}
+}
+
 static void test_nonsense(void **state)
 {
 	struct fix *f = *state;
@@ -684,6 +725,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_late_block_whose_end_is_not_seen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_late_blocks_are_bounded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pinned_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nonsense, set_up, tear_down),
 	};
 
