@@ -5,8 +5,9 @@
  * is not that model's forward.
  *
  * Looked at once in each operator that Python calls, if something is allocated in it. Two consecutive allocations with the same
- * two innermost frames (place, code, instruction of the outer one, first variables) are in the same module, so the walk to the
- * outermost frame, which all of optimizer and backward would take, is made when those change.
+ * two innermost frames (place, code, instruction of the outer one, first variables) are in the same module as long as that
+ * module's frame is its, so the walk to the outermost frame, which all of optimizer and backward would take, is made when those
+ * change. Frames alone are not enough: layers that torch.compile compiled one by one run one object of generated code.
  *
  * A module that is in no tree (what torch.compile makes of one, a loss made where it is used) is passed over for the nearest
  * named one around it; if there is none it stands for itself: its name may come later.
@@ -84,7 +85,7 @@ static __always_inline void settle_generation(struct mt_module_state *s, const s
 	if (s->generation == p->generation)
 		return;
 	s->generation = p->generation;
-	s->told = s->self = s->named = s->key = s->seq = s->seq_at = s->grad_at = s->tstate = s->node_frame = 0;
+	s->told = s->self = s->self_at = s->named = s->key = s->seq = s->seq_at = s->grad_at = s->tstate = s->node_frame = 0;
 	s->flags_told = 0;
 }
 
@@ -160,6 +161,7 @@ struct module_walk {
 	u64 frame;
 	u64 self; /* found, with a name */
 	u64 innermost; /* found */
+	u64 found_at;  /* where the one is that counts: its first variable */
 	u64 first; /* of the frame read last: its first variable */
 };
 
@@ -189,11 +191,14 @@ static __always_inline int walk_frame(struct module_walk *w)
 	w->first = p->frame_self < sizeof(w->s->words) ? word_at(w->s, p->frame_self) : user_word(at + p->frame_self);
 	if (code != p->call || !w->first)
 		return 0;
-	if (!w->innermost)
+	if (!w->innermost) {
 		w->innermost = w->first;
+		w->found_at = at + p->frame_self;
+	}
 	if (!has_name(w->s, w->first))
 		return 0;
 	w->self = w->first;
+	w->found_at = at + p->frame_self;
 	return 1;
 }
 
@@ -218,12 +223,13 @@ static __always_inline u64 module_find(struct mt_module_state *s, const struct m
 		at = w.frame;
 		if (!walk_frame(&w)) {
 			key = mt_py_mix(first, frame_key(&w, at, word_at(s, p->py.frame_instr)));
-			if (key == s->key)
+			if (key == s->key && (!s->self || user_word(s->self_at) == s->self))
 				return s->self;
 			bpf_loop(MODULE_TURNS, walk_step, &w, 0);
 		}
 	}
 	s->key = key;
+	s->self_at = w.found_at;
 	s->named = w.self;
 	return w.self ? w.self : w.innermost;
 }

@@ -57,6 +57,7 @@ struct mt_text {
 /* Whose forward runs, as last looked at (module.bpf.c). */
 struct mt_module_state {
 	u64 told, self; /* module object: that user space knows, that was found last */
+	u64 self_at;	/* where its frame has it: another one's may run at that place */
 	u64 named;	/* the same, if it has a name */
 	u64 key;	/* of the two innermost Python frames then; 0: none */
 	u64 seq;	/* sequence number then */

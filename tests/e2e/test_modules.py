@@ -4,8 +4,10 @@ import bisect
 import collections
 import json
 import re
+import time
 
 import mt
+import test_categories
 
 SHARE_MIN = 0.98
 SLOW = {"mem_tracker", "compiled_inductor", "other_versions"}
@@ -219,6 +221,25 @@ def test_compiled():
 
 def test_compiled_inductor():
     compiled("inductor")
+
+
+def test_layers_of_one_code():
+    """Layers that run one object of code one after the other (regional torch.compile): what each allocates is its own, though the two
+    innermost frames are the same."""
+    wanted = {4 * (100_003 + 100 * i): str(i) for i in range(4)}
+    with mt.scratch() as tmp, mt.job("layers", *(str(size // 4) for size in wanted)) as job:
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP, 60)
+            test_categories.python_is_known(tracer, job.pid)
+            known = time.time_ns()
+            mt.wait_until(lambda: time.time_ns() > known + 1e9 or not tracer.alive(), "some steps", 10)
+            mt.finish(tracer, tmp / "a.mtr")
+        job.tell("stop")
+        rows = mt.export(tmp / "a.mtr")
+    born = collections.Counter((wanted[r["size"]], r.get("module")) for r in rows
+                               if r["ev"] == "create" and r["size"] in wanted and r["t"] > known)
+    mt.note(f"{born}")
+    mt.check(born and all(layer == module for layer, module in born) and len(born) == len(wanted), f"{born}")
 
 
 def test_mem_tracker():
