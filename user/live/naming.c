@@ -39,7 +39,7 @@ struct named_proc {
 	struct holding holding;
 	struct compiling compiling;
 	int has_how; /* the kernel side knows how modules are found */
-	bool has_stepped;
+	bool has_stepped, wants_search; /* the first step was seen; that asked for a search, which has not begun */
 	uint8_t hurries; /* looks that came soon, as the one before had found something new */
 };
 
@@ -231,9 +231,10 @@ static void free_readers(struct naming *n)
 static void begin_look(struct naming *n, struct named_proc *p, uint64_t now_ns)
 {
 	n->job = (struct look_job){ .pid = p->pid, .by = p->by, .rest = n->procs_cnt > 1,
-				    .kind = now_ns >= p->search_ns ? PY_LOOK_ALL : PY_LOOK_KNOWN,
+				    .kind = p->wants_search || now_ns >= p->search_ns ? PY_LOOK_ALL : PY_LOOK_KNOWN,
 				    .wants_how = n->env.modules && !p->has_how };
 	p->by.reader = NULL; /* the thread's for now */
+	p->wants_search = false;
 	n->last_ns = now_ns;
 	n->is_busy = 1;
 	worker__add(n->worker, &n->job.work);
@@ -283,7 +284,7 @@ static void begin_next(struct naming *n, uint64_t now_ns)
 	for (size_t i = 0; i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
 
-		if (now_ns < p->next_ns)
+		if (now_ns < p->next_ns && !p->wants_search)
 			continue;
 		n->turn = (n->turn + i + 1) % n->procs_cnt;
 		begin_look(n, p, now_ns);
@@ -318,10 +319,8 @@ bool naming__has_begun(struct naming *n)
 		if (p->has_stepped || !model__step_no(n->env.model, (uint32_t)p->pid))
 			continue;
 		p->has_stepped = true;
-		if (p->optimizers) /* they and modules were found already */
-			continue;
-		p->next_ns = p->search_ns = 0;
-		is_due = true;
+		p->wants_search = !p->optimizers; /* else they and modules were found already */
+		is_due |= p->wants_search;
 	}
 	if (is_due)
 		n->last_ns = 0;
