@@ -40,6 +40,19 @@ def record(path, ranks, job, *args, codes=(0,), options=(), launcher=()):
     return [json.loads(line[line.index("{"):]) for line in done.stdout.splitlines() if "{" in line]
 
 
+def record_from_the_first_step(path, go, *args):
+    """The same of two ranks, whose steps begin when both have their probes: nothing holds a launched job up until then, and on a busy
+    machine the first of steps that take 10 ms each may be over."""
+    mt.need_root()
+    with mt.start("record", "-vv", "-o", str(path), "--", *torchrun(2, "ranks", "--go", go, *args), env=env()) as tracer:
+        mt.wait_until(lambda: sum('"ready"' in text for text in tracer.out) == 2 or not tracer.alive(), "two ranks", 90)
+        for text in [text for text in tracer.out if '"ready"' in text]:
+            mt.wait_attached(tracer, json.loads(text[text.index("{"):])["ready"], mt.OP, 60)
+        go.touch()
+        mt.finish(tracer, path, signal_number=0)
+    return [json.loads(text[text.index("{"):]) for text in tracer.out if "{" in text]
+
+
 def ranks_of(path, codes=(0,), extra=()):
     rep = json.loads(mt.ok(mt.memtrace("report", path, "--json", "--by", "rank", *extra), codes).stdout)
     return rep, rep["ranks"]
@@ -70,7 +83,7 @@ ON_THE_WAY = 4  # one used, two that the worker is ahead, one being made: of eac
 def test_launched_imbalance():
     """Two ranks, one of them with 4 MiB more; a worker each, and a late child of rank 0."""
     with mt.scratch() as tmp:
-        said = [o for o in record(tmp / "a.mtr", 2, "ranks", "--heavy", 1, "--workers", 1, "--late", "--steps", 10)
+        said = [o for o in record_from_the_first_step(tmp / "a.mtr", tmp / "go", "--heavy", 1, "--workers", 1, "--late", "--steps", 10)
                 if "pid" in o]
         rep, k = ranks_of(tmp / "a.mtr")
         events = mt.export(tmp / "a.mtr")

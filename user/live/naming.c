@@ -54,6 +54,7 @@ struct naming {
 	size_t procs_cnt, turn;
 	uint64_t last_ns;
 	int is_busy, is_over, is_resting;
+	bool has_begun; /* naming__has_begun, once no look is under way */
 	uint32_t generation; /* of what the kernel side is told */
 	uint64_t left_out;
 	size_t procs_left_out; /* the most that had no place at one time */
@@ -316,15 +317,19 @@ bool naming__has_begun(struct naming *n)
 	for (size_t i = 0; n && i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[i];
 
-		if (p->has_stepped || !model__step_no(n->env.model, (uint32_t)p->pid))
+		if (p->has_stepped || !model__steps_of(n->env.model, (uint32_t)p->pid))
 			continue;
 		p->has_stepped = true;
 		p->wants_search = !p->optimizers; /* else they and modules were found already */
 		is_due |= p->wants_search;
 	}
-	if (is_due)
-		n->last_ns = 0;
-	return is_due;
+	if (n)
+		n->has_begun |= is_due;
+	if (!n || !n->has_begun || n->is_busy)
+		return false;
+	n->has_begun = false;
+	n->last_ns = 0;
+	return true;
 }
 
 bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret)

@@ -5,7 +5,7 @@
 --heavy RANK keeps --extra bytes more than the others. --workers 1: a DataLoader with a worker. --helpers N: so many programs one
 after the other, each of which starts programs, as a compiler does. --late: rank 0 starts a child after half of its steps, another
 program with the same environment. --die RANK: that one ends itself by SIGKILL after half, each time that torchrun starts it
-(--die-once: the first time).
+(--die-once: the first time). --go FILE: its steps begin when there is such a file.
 Each rank says one line: "rank R pid P workers […] late P".
 """
 import argparse
@@ -46,6 +46,7 @@ def main():
     p.add_argument("--die", type=int, default=-1)
     p.add_argument("--die-once", action="store_true")
     p.add_argument("--hold", type=float, default=0, help="seconds to wait before the steps and after them")
+    p.add_argument("--go", help="file to wait for before the steps")
     p.add_argument("--pause", type=float, default=0.0, help="seconds a step")
     args = p.parse_args()
     torch.set_num_threads(1)
@@ -60,6 +61,8 @@ def main():
     for _ in range(args.helpers):
         subprocess.run(["sh", "-c", "sh -c 'ls / | tail -n 1'; true"], stdout=subprocess.DEVNULL, check=True)
     time.sleep(args.hold)
+    while args.go and not os.path.exists(args.go):
+        time.sleep(0.01)
     kept = [torch.ones(args.extra // 4)] if rank == args.heavy else []
     for i in range(args.steps):
         x = next(loader)
