@@ -420,6 +420,7 @@ static void schedule(const struct naming *n, struct named_proc *p, const struct 
 		p->search_ns = min_u64(p->search_ns, now_ns + p->search_gap_ns);
 	p->modules = l->modules;
 	p->optimizers = l->optimizers;
+	p->wants_search &= !p->optimizers; /* a look that was under way has found them */
 }
 
 static void failed(struct naming *n, struct named_proc *p, const struct look_job *j, uint64_t now_ns)

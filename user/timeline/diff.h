@@ -45,10 +45,10 @@ int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_si
 void diff__done(struct diff *d);
 /* Time in the stretch that means are of. */
 uint64_t diff_side__traced_ns(const struct diff_side *s);
-/* B - A; of what neither has NAN. */
 #define DIFF_SAME_PART 100 /* of a peak: less is how runs differ */
 /* The device whose peak changed most, of those that A has, and what it is in B; NULL: none. */
 const struct report_dev *diff_peak_changed(const struct report *a, const struct report *b, uint64_t *ret_to);
+/* B - A; of what neither has NAN. */
 double diff_row__change(const struct diff_row *r, enum diff_value v);
 
 #endif
