@@ -33,9 +33,19 @@ PYTHON = os.environ.get("MT_PYTHON", str(BUILD / "venv" / "bin" / "python"))
 for _name in [n for n in os.environ if n.startswith("SUDO_")]:
     del os.environ[_name]
 
+# Where the jobs of libraries and of inductor have their memory (MT_DEVICE=cuda: tests/gpu/train).
+DEVICE = "cuda:0" if os.environ.get("MT_DEVICE") == "cuda" else "cpu"
+
+KEEP = os.environ.get("MT_KEEP")  # a folder: what tests made in theirs is kept there, to look into
+
 NEW = ("libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm")
 OP = ("libtorch_cpu.so", "_ZN2at4_ops5addmm4callE")  # the beginning of a name is enough
 MALLOC = ("libc.so.6", "malloc\0")
+
+
+def whole(size):
+    """As jobs/word.py has it."""
+    return size if DEVICE == "cpu" else (size + 511) // 512 * 512
 
 
 class Skip(Exception):
@@ -359,6 +369,8 @@ def scratch():
     try:
         yield path
     finally:
+        if KEEP:
+            shutil.copytree(path, pathlib.Path(KEEP) / path.name, ignore_dangling_symlinks=True)
         with open("/proc/self/mounts") as f:
             mounts = [line.split()[1] for line in f if line.split()[1].startswith(f"{path}/")]
         check(not mounts, f"still mounted, so nothing is removed: {mounts}")  # it may be the machine's /dev

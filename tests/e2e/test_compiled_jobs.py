@@ -108,7 +108,7 @@ class Measured:
         self.unknown, self.step_unknown = {}, {}
         for view in ("compat", "extended"):
             rows = getattr(self, view).rows
-            blocks = test_categories.seen_blocks(rows, pid, "cpu")
+            blocks = test_categories.seen_blocks(rows, pid, mt.DEVICE)
             self.unknown[view] = test_categories.unknown_share(blocks, begins[0], begins[-1])
             self.step_unknown[view] = middle_step(blocks, begins)
         self.named, self.bare, self.born = named_share(rows, begins[0], begins[-1])

@@ -22,12 +22,12 @@ def module():
 
 
 TRUTH = {"device": "cuda:0", "stats": {"allocated_bytes.all.current": 700, "reserved_bytes.all.current": 2000,
-                                       "active_bytes.all.current": 750, "inactive_split_bytes.all.current": 300},
+                                       "active_bytes.all.current": 750, "inactive_split_bytes.all.current": 300, "num_ooms": 2},
          "snapshot": {"total": 2000, "allocated": 700, "inactive": 300}, "mem_get_info": {"used": 5000 << 20, "total": 8000 << 20}}
 
 
 def report_of(**segments):
-    return {"devices": {"cuda:0": {"segments": {"allocated": 700, "reserved": 2000, "active": 750, "inactive": 300, **segments},
+    return {"devices": {"cuda:0": {"ooms": 2, "segments": {"allocated": 700, "reserved": 2000, "active": 750, "inactive": 300, **segments},
                                    "nvml": {"used": 5000 << 20}}}}
 
 
@@ -37,21 +37,39 @@ def test_comparing():
     def verdict(report, lost=(), attached_at=None):
         return gpu.verdict([{"mark": "m", "rows": gpu.compare(report, TRUTH, attached_at), "lost": lost}])
 
-    equal("all equal", verdict(report_of()), (8, 0))
-    equal("a byte too many", verdict(report_of(allocated=701)), (8, 2))
-    equal("a loss", verdict(report_of(), {"ring": 1}), (8, 1))
-    equal("inactive bytes", verdict(report_of(inactive=299)), (8, 2))
-    equal("inactive bytes, segments from before", verdict(report_of(inactive=299, reserved_before=4)), (8, 0))
-    equal("inactive bytes of expandable segments", verdict(report_of(inactive=299, backend="expandable segments")), (7, 1))
-    equal("active bytes", verdict(report_of(active=749)), (8, 1))
-    equal("active bytes, none late at the attach", verdict(report_of(active=749), attached_at={"stats": {}}), (8, 1))
-    equal("active bytes, some late at the attach", verdict(report_of(active=749), attached_at=TRUTH), (8, 0))
+    equal("all equal", verdict(report_of()), (9, 0))
+    equal("a byte too many", verdict(report_of(allocated=701)), (9, 2))
+    equal("a loss", verdict(report_of(), {"ring": 1}), (9, 1))
+    equal("inactive bytes", verdict(report_of(inactive=299)), (9, 2))
+    equal("inactive bytes, segments from before", verdict(report_of(inactive=299, reserved_before=4)), (9, 0))
+    equal("inactive bytes of expandable segments", verdict(report_of(inactive=299, backend="expandable segments")), (8, 1))
+    equal("active bytes", verdict(report_of(active=749)), (9, 1))
+    equal("active bytes, none late at the attach", verdict(report_of(active=749), attached_at={"stats": {"num_ooms": 0}}), (9, 1))
+    equal("active bytes, some late at the attach", verdict(report_of(active=749), attached_at={**TRUTH, "stats": {**TRUTH["stats"], "num_ooms": 0}}), (9, 0))
+    equal("refused before the attach", verdict(report_of(), attached_at=TRUTH), (9, 1))
     equal("no such device", verdict({"devices": {}}), (0, 0))
     far = report_of()
     far["devices"]["cuda:0"]["nvml"]["used"] = 1
-    equal("NVML is advice", verdict(far), (8, 0))
+    equal("NVML is advice", verdict(far), (9, 0))
     text = gpu.table("eager", [{"mark": "m", "rows": gpu.compare(report_of(reserved=1), TRUTH), "lost": {}}])
     mt.check(text.count("WRONG") == 2 and "eager" in text, text)
+
+
+def test_places():
+    gpu = module()
+    truth = {"snapshot": {"blocks": [[0x10, 5], [0x20, 5]], "places": [[0x10, 100]]}}
+
+    def verdict(blocks, places=((0x10, 100),), attached_at=None):
+        return gpu.verdict([{"mark": "m", "rows": gpu.compare_places({"blocks": blocks, "places": places}, truth, attached_at), "lost": {}}])
+
+    both = [[0x10, 5], [0x20, 5]]
+    equal("all there", verdict(both), (3, 0))
+    equal("one is missing", verdict(both[:1]), (3, 1))
+    equal("one is from before the attach", verdict(both[:1], attached_at={}), (3, 0))
+    equal("another size", verdict([[0x10, 5], [0x20, 6]]), (3, 2))
+    equal("one that is none, after an attach", verdict([*both, [0x30, 1]], attached_at={}), (3, 1))
+    equal("segments are about", verdict(both, places=()), (3, 0))
+    equal("no snapshot", gpu.compare_places({"blocks": [[1, 1]]}, {}), [])
 
 
 def test_arguments():
@@ -65,7 +83,7 @@ def test_says_what_it_skips():
     if "0 skipped" in done.stdout:
         raise mt.Skip("there is a GPU here: tests/gpu/run")
     equal("exit", done.returncode, 77)
-    mt.check(done.stdout.count("skipped ") == 6 and "CUDA" in done.stdout, done.stdout)
+    mt.check(done.stdout.count("skipped ") == len(module().SCENARIOS) and "CUDA" in done.stdout, done.stdout)
 
 
 def test_dry_run():

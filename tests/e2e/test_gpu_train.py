@@ -27,7 +27,9 @@ BACKEND = stub.BIN / "torch" / "libtorch_backend.so"
 
 
 def environment(mode):
-    """What makes a job's device "cuda"."""
+    """What makes a job's device "cuda"; on a GPU (MT_DEVICE=cuda) it is one."""
+    if mt.DEVICE != "cpu":
+        return dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", **torch.MODES[mode])
     torch.need_wheels()
     wanted = (torch.WHEELS / "ready").read_text().strip()
     have = subprocess.run([mt.PYTHON, "-c", "import torch; print(torch.__version__.split('+')[0])"], capture_output=True, text=True,

@@ -3,7 +3,7 @@
 """A small training job that says at marks what the framework itself knows of its memory.
 
     job.py SCENARIO DEVICE      SCENARIO: eager, expandable_segments, cudaMallocAsync, cuda_graphs, record_stream,
-                                pinned_loader
+                                pinned_loader, out_of_memory
 
 The protocol on stdin and stdout is tests/gpu/run's: "ready PID", a line, then marks: "mark {json}", each
 waiting for a line, then "end". At a mark the device is idle and nothing is allocated. On the CPU, where
@@ -63,12 +63,25 @@ class Cuda:
             out["snapshot"] = {"segments": len(segments), "total": sum(s["total_size"] for s in segments),
                                "allocated": sum(s["allocated_size"] for s in segments),
                                "inactive": sum(s["total_size"] - s["active_size"] for s in segments if s["active_size"]),
-                               "blocks": sum(b["state"] == "active_allocated" for s in segments for b in s["blocks"])}
+                               "blocks": blocks_of(segments),
+                               "places": [[s["address"], s["total_size"]] for s in segments]}
         except (RuntimeError, KeyError, AssertionError) as e: # cudaMallocAsync has none
             out["snapshot_missing"] = str(e)[:200]
         free, total = torch.cuda.mem_get_info(self.device)
         out["mem_get_info"] = {"used": total - free, "total": total}
         return out
+
+
+def blocks_of(segments):
+    """[[address, bytes], …] of what is given out; a block lies behind the ones before it where torch does not say."""
+    found = []
+    for s in segments:
+        at = s["address"]
+        for b in s["blocks"]:
+            if b["state"] == "active_allocated":
+                found.append([b.get("address", at), b["size"]])
+            at += b["size"]
+    return found
 
 
 def model_of(device):
@@ -142,6 +155,22 @@ def record_stream(device, say):
     say("over")
 
 
+def out_of_memory(device, say):
+    """As much as there is, twice; what is given back in between goes back to the driver."""
+    for n in range(2):
+        kept = []
+        try:
+            while len(kept) < 1 << 10:
+                kept.append(torch.empty(2 << 30, dtype=torch.uint8, device=device))
+        except torch.OutOfMemoryError:
+            pass
+        say(f"refused {n}")
+        kept.clear()
+        torch.cuda.empty_cache()
+        kept.append(torch.empty(3 << 20, dtype=torch.uint8, device=device)) # the allocator says its totals
+        say(f"given back {n}")
+
+
 def pinned_loader(device, say):
     data = torch.utils.data.TensorDataset(torch.randn(2048, 512))
     loader = torch.utils.data.DataLoader(data, batch_size=256, pin_memory=device.type == "cuda", num_workers=2)
@@ -160,7 +189,7 @@ def main():
     print("ready", os.getpid(), flush=True)
     sys.stdin.readline()
     counts = counts or Cpu()
-    run = {"cuda_graphs": cuda_graphs, "pinned_loader": pinned_loader, "record_stream": record_stream}.get(scenario, eager)
+    run = {f.__name__: f for f in (cuda_graphs, pinned_loader, record_stream, out_of_memory)}.get(scenario, eager)
     run(device, lambda name: mark(name, counts.truth()))
     print("end", flush=True)
     sys.stdin.readline()

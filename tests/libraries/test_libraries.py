@@ -2,6 +2,7 @@
 """Libraries that people train with, attached while they train, held to what the job says of its own memory (README.md)."""
 import collections
 import json
+import os
 import pathlib
 import re
 import time
@@ -11,7 +12,7 @@ import said
 import tables
 import test_categories
 
-PYTHON = mt.BUILD / "venv-libraries" / "bin" / "python"
+PYTHON = pathlib.Path(os.environ.get("MT_PYTHON", mt.BUILD / "venv-libraries" / "bin" / "python"))
 JOB = pathlib.Path(__file__).resolve().parent / "jobs" / "train"
 
 FULL_STEPS = 8  # compared; one more is made
@@ -69,7 +70,10 @@ def judge(pid, moments, mtr, named=None, live=True):
         return [r for r in mt.export(mtr, ("--labels", labels, "--classes", view)) if r["ev"] != "stack" and r["pid"] == pid]
 
     def seen(rows):
-        return [s for s in test_categories.seen_blocks(rows, pid, "cpu") if s.size]
+        blocks = [s for s in test_categories.seen_blocks(rows, pid, mt.DEVICE) if s.size]
+        for s in blocks:
+            s.size = mt.whole(s.size)  # one from before the attach has its tensor's
+        return blocks
 
     def compare(at, view, classes):
         rows = exported("final", view)

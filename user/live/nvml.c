@@ -20,6 +20,14 @@ struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
+/* Of _v2: what the driver keeps for itself is not in `used`, and no process can have it. */
+struct nvml_memory_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
+};
+
+#define NVML_MEMORY_V2 ((unsigned)sizeof(struct nvml_memory_v2) | 2u << 24)
+
 /* Of _v2 and _v3 alike. */
 struct nvml_process {
 	unsigned pid;
@@ -31,6 +39,7 @@ struct nvml {
 	void *lib;
 	int (*shutdown)(void);
 	int (*memory)(void *dev, struct nvml_memory *ret);
+	int (*memory_v2)(void *dev, struct nvml_memory_v2 *ret);
 	int (*processes)(void *dev, unsigned *cnt, struct nvml_process *ret);
 	unsigned devs_cnt;
 	struct {
@@ -83,6 +92,7 @@ struct nvml *nvml__open(void)
 	find(n->lib, "nvmlInit_v2", NULL, &init);
 	find(n->lib, "nvmlShutdown", NULL, &n->shutdown);
 	find(n->lib, "nvmlDeviceGetMemoryInfo", NULL, &n->memory);
+	find(n->lib, "nvmlDeviceGetMemoryInfo_v2", NULL, &n->memory_v2);
 	find(n->lib, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", &n->processes);
 	if (!init || !n->memory || !n->processes || init()) {
 		log_debug("libnvidia-ml.so.1 is there, but does not work");
@@ -155,6 +165,17 @@ static const char *visible_devices(pid_t pid, char *buf, size_t size)
 	return found;
 }
 
+/* As cudaMemGetInfo counts: 480 MiB of an H100 are the driver's own, which only the second form tells apart (driver 580). 0, else an error. */
+static int nvml__memory(const struct nvml *n, void *dev, struct nvml_memory *ret)
+{
+	struct nvml_memory_v2 mem = { .version = NVML_MEMORY_V2 };
+
+	if (!n->memory_v2 || n->memory_v2(dev, &mem))
+		return n->memory(dev, ret);
+	*ret = (struct nvml_memory){ .total = mem.total - mem.reserved, .free = mem.free, .used = mem.used };
+	return 0;
+}
+
 static int is_one_of(const pid_t *pids, size_t cnt, unsigned pid)
 {
 	for (size_t i = 0; i < cnt; i++)
@@ -188,7 +209,7 @@ static void nvml__read_device(struct nvml *n, unsigned index, const pid_t *pids,
 			tell__event(tell, (struct event){ .kind = EV_NVML, .pid = procs[i].pid, .size = procs[i].used,
 							  .dev = (uint8_t)(MT_DEV_CUDA0 + own), .aux = index });
 	}
-	if (ordinal >= 0 && !n->memory(n->devs[index].handle, &mem))
+	if (ordinal >= 0 && !nvml__memory(n, n->devs[index].handle, &mem))
 		tell__event(tell, (struct event){ .kind = EV_NVML, .dev = (uint8_t)(MT_DEV_CUDA0 + ordinal), .addr = mem.total,
 						  .size = mem.used, .aux = index });
 }

@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 
-if "--cuda" in sys.argv:
+if "--cuda" in sys.argv and "MT_STUB_BACKEND" in os.environ:
     import cuda_on_host  # noqa: F401  (before torch)
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -140,7 +140,7 @@ def main():
     p.add_argument("--plain", action="store_true", help="no profiler")
     p.add_argument("--running", action="store_true", help="make steps while waiting for the line")
     p.add_argument("--as-it-is", action="store_true", help="do not let the allocator note births before the window")
-    p.add_argument("--cuda", action="store_true", help="on device cuda (tests/gpu_stub/cuda_on_host.py)")
+    p.add_argument("--cuda", action="store_true", help="on device cuda: a GPU, or tests/gpu_stub/cuda_on_host.py")
     p.add_argument("--out", required=True)
     args = p.parse_args()
 

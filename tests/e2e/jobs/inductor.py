@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from generated import Block
 from saved import saved_of
-from word import Word
+from word import DEVICE, Word
 
 WARM = 4
 
@@ -195,6 +195,8 @@ def main():
     a = p.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
+    if DEVICE != "cpu":
+        torch.set_default_device(DEVICE)
     model, optimizer, step = JOBS[a.job]()
     for _ in range(WARM):
         step()

@@ -77,8 +77,12 @@ def run(step, args):
     say(f"result steps={done} seconds={seconds:.3f} rate={done / seconds:.2f}")
 
 
-def main(build, description):
-    args = parser(description).parse_args()
+def main(build, description, more=None):
+    """more: a function that adds the job's own options to its parser."""
+    options = parser(description)
+    if more:
+        more(options)
+    args = options.parse_args()
     import torch
 
     torch.set_num_threads(args.threads)

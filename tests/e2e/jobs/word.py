@@ -8,6 +8,8 @@ what autograd has saved. The job has the tensors in its hands, so nobody knows b
         …
     word.write(path)               # pid, moments: [[begin, end, steps begun, kind, {class: [[pointer, bytes, name], …]}], …]
 
+MT_DEVICE=cuda: of its memory on the GPU, where what the allocator gives is whole 512 bytes.
+
 FROZEN are those of the parameters that are not trained, where others are. A moment's begin and end are CLOCK_MONOTONIC in ns: nothing was born, freed or written between them. SAVED is what autograd
 saved in that forward pass and has still. Optimizer state has its key before the name: "exp_avg of layers.0.weight".
 """
@@ -22,6 +24,7 @@ import weakref
 import torch
 
 PAUSE_S = 0.001  # on both sides of a moment: two clocks look at its borders
+DEVICE = os.environ.get("MT_DEVICE", "cpu")
 MOMENTS = 4000  # the last ones are kept: of short steps many pass until memtrace has read names
 
 
@@ -75,12 +78,17 @@ def pointers(tensors):
     return sorted({storage_of(t).data_ptr() for t in tensors if t is not None and t.numel()})
 
 
+def whole(size):
+    """What the allocator of the device gives for it."""
+    return size if DEVICE == "cpu" else (size + 511) // 512 * 512
+
+
 def storages(named):
     """[[pointer, bytes, name]] of (name, tensor) pairs, each storage once."""
     found = {}
     for name, t in named:
-        if t is not None and t.device.type == "cpu" and storage_of(t).nbytes():
-            found.setdefault(storage_of(t).data_ptr(), [storage_of(t).nbytes(), name])
+        if t is not None and t.device.type == DEVICE and storage_of(t).nbytes():
+            found.setdefault(storage_of(t).data_ptr(), [whole(storage_of(t).nbytes()), name])
     return [[ptr, *rest] for ptr, rest in sorted(found.items())]
 
 

@@ -8,7 +8,7 @@ tests/e2e/jobs: "ready PID", "step N", until a line comes on stdin).
 --profiled: three steps under torch.profiler's memory profiler, then it ends; blocks: what that says, as categories.py of those
 jobs has it, and offset: the epoch minus CLOCK_MONOTONIC.
 
-Each function is one job. Nothing is downloaded: models are made from their configurations.
+Each function is one job. Nothing is downloaded: models are made from their configurations. MT_DEVICE=cuda: on the GPU.
 """
 import argparse
 import gc
@@ -22,11 +22,13 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARAL
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e" / "jobs"))
 warnings.simplefilter("ignore")
 
+if "MT_STUB_BACKEND" in os.environ:
+    import cuda_on_host  # noqa: E402, F401  (before torch)
 import torch  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
 import categories  # noqa: E402
-from word import Word  # noqa: E402
+from word import DEVICE, Word  # noqa: E402
 
 
 def torchvision_for_the_cpu():
@@ -160,7 +162,7 @@ def trainer(word, **how):
 
     with tempfile.TemporaryDirectory() as out:
         args = TrainingArguments(out, per_device_train_batch_size=4, max_steps=10**6, logging_strategy="no", report_to="none",
-                                 save_strategy="no", use_cpu=True, disable_tqdm=True, dataloader_pin_memory=False, **how)
+                                 save_strategy="no", use_cpu=DEVICE == "cpu", disable_tqdm=True, dataloader_pin_memory=False, **how)
         made = Trainer(llama(), args, train_dataset=Texts(), callbacks=[Ends()])
         made.train()
 
@@ -178,7 +180,7 @@ def trainer_with_workers(word):
 def accelerate_bf16(word):
     from accelerate import Accelerator
 
-    accelerator = Accelerator(mixed_precision="bf16", cpu=True)
+    accelerator = Accelerator(mixed_precision="bf16", cpu=DEVICE == "cpu")
     inner = llama().train()
     plain = torch.optim.AdamW(inner.parameters(), lr=1e-3)
     model, optimizer = accelerator.prepare(inner, plain)
@@ -258,7 +260,7 @@ def lightning_module(word):
                 self.trainer.should_stop = True
 
     data = torch.utils.data.TensorDataset(torch.randn(4096, 256), torch.randint(0, 64, (4096,)))
-    lightning.Trainer(max_epochs=-1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+    lightning.Trainer(max_epochs=-1, accelerator="cpu" if DEVICE == "cpu" else "gpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
                       enable_model_summary=False, barebones=False).fit(
         Module(), torch.utils.data.DataLoader(data, batch_size=64, shuffle=True))
 
@@ -324,7 +326,7 @@ def sentences():
         def get_word_embedding_dimension(self):
             return 128
 
-    return SentenceTransformer(modules=[Bert(), models.Pooling(128), models.Normalize()], device="cpu")
+    return SentenceTransformer(modules=[Bert(), models.Pooling(128), models.Normalize()], device=DEVICE)
 
 
 def a_sentence(batch=8):
@@ -367,6 +369,8 @@ def embedding(word):
         del vectors
 
 
+PLACED = {"trainer_accumulates", "trainer_with_workers", "lightning_module"}  # by the library: batches are made on the CPU
+
 JOBS = {f.__name__: f for f in (causal_lm, encoder_decoder, mixture_of_experts, state_space, speech, trainer_accumulates,
                                 trainer_with_workers, accelerate_bf16, peft_lora, timm_vit, timm_resnet, lightning_module,
                                 diffusers_unet, graph_net, sentence_transformers_pairs, generate, embedding)}
@@ -384,6 +388,8 @@ def main():
     if args.profiled:
         categories.note_births_always()
     word = Profiled() if args.profiled else Word()
+    if DEVICE != "cpu" and args.job not in PLACED:
+        torch.set_default_device(DEVICE)
     kept = torchvision_for_the_cpu()  # other libraries import it where it is there
     JOBS[args.job](word)
     word.write(args.out)
