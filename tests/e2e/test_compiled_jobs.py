@@ -145,7 +145,7 @@ class Measured:
         share, where = self.unknown["extended"]
         mt.check(share <= UNKNOWN_MAX, f"{100 * share:.2f} % of byte·time are unknown: {where}")
         share, where = self.step_unknown["compat"]
-        mt.check(share <= UNKNOWN_MAX, f"in torch.profiler's words: {100 * share:.2f} % of a step's byte·time are unknown: {where}")
+        mt.check(mt.DEVICE != "cpu" or share <= UNKNOWN_MAX, f"in torch.profiler's words: {100 * share:.2f} % of a step's byte·time are unknown: {where}")
         mt.check(self.named >= NAMED_MIN, f"{100 * self.named:.2f} % of {self.born} bytes have an operator; without: {self.bare}")
         mt.check(not self.wrong_marks, f"marks: {self.wrong_marks}")
 

@@ -63,6 +63,7 @@ class Cuda:
             out["snapshot"] = {"segments": len(segments), "total": sum(s["total_size"] for s in segments),
                                "allocated": sum(s["allocated_size"] for s in segments),
                                "inactive": sum(s["total_size"] - s["active_size"] for s in segments if s["active_size"]),
+                               "private": sum(s["total_size"] for s in segments if tuple(s.get("segment_pool_id", (0, 0))) != (0, 0)),
                                "blocks": blocks_of(segments),
                                "places": [[s["address"], s["total_size"]] for s in segments]}
         except (RuntimeError, KeyError, AssertionError) as e: # cudaMallocAsync has none

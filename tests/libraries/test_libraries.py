@@ -19,7 +19,7 @@ FULL_STEPS = 8  # compared; one more is made
 FIRST_LIVE = 4  # the step after the third full one
 MIN = {"final": 0.999, "live": 0.99}
 SAVED_MIN = 0.99
-LOOKS = 2  # at names: the first one may come amid a step, and what it finds is told a moment later
+LOOKS = 3  # at names: the first one may come amid a step, and what no operator was given is told once two have found it
 UNKNOWN_MAX = 0.01  # of byte·time with the extended classes
 READY_S = 300  # libraries of a thousand modules, from a cold disk
 

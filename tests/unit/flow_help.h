@@ -137,11 +137,13 @@ static void op_(unsigned depth, uint8_t kind, const char *name, const struct t *
 	(frame(MT_EV_NODE, name, depth), op_((depth) + 1, MT_EV_APPLY, name, (struct t[]){ { 0 }, __VA_ARGS__ } + 1,  \
 	    sizeof((struct t[]){ { 0 }, __VA_ARGS__ }) / sizeof(struct t) - 1))
 
+static uint8_t where = MT_DEV_CPU; /* what is allocated and freed */
+
 /* Inside the frame at depth - 1; depth 0: outside of all. */
 static void allocated_of(uint64_t ptr, unsigned depth, uint64_t size)
 {
 	ts += stride;
-	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = MT_DEV_CPU,
+	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = where,
 			     .depth = (uint8_t)depth, .seq = depth ? seqs[depth - 1] : 0 });
 }
 
@@ -153,7 +155,7 @@ static void allocated(uint64_t ptr, unsigned depth)
 static void freed(uint64_t ptr, unsigned depth)
 {
 	ts += stride;
-	send((struct event){ .kind = MT_EV_FREE, .addr = ptr, .dev = MT_DEV_CPU, .depth = (uint8_t)depth,
+	send((struct event){ .kind = MT_EV_FREE, .addr = ptr, .dev = where, .depth = (uint8_t)depth,
 			     .seq = depth ? seqs[depth - 1] : 0 });
 }
 
@@ -194,7 +196,7 @@ static void tick(void)
 
 static const struct block *block(uint64_t ptr)
 {
-	return blocks__find(m->blocks, PID, MT_DEV_CPU, ptr);
+	return blocks__find(m->blocks, PID, where, ptr);
 }
 
 __attribute__((unused)) static const char *cat(uint64_t ptr)

@@ -326,6 +326,30 @@ static void scratch_is_workspace(void **state)
 	assert_string_equal(last_cat(TMP), "TEMPORARY");
 }
 
+/* cuBLAS's workspace: made in the first step, by an operator, and not freed. The CPU has none. */
+static void kept_scratch_is_workspace(void **state)
+{
+	(void)state;
+	where = MT_DEV_CUDA0;
+	op(0, "aten::addmm", T(X, R), T(WT, R | WEIGHT));
+	allocated(TMP, 1);
+	where = MT_DEV_CPU;
+	op(0, "aten::addmm", T(X, R), T(WT, R | WEIGHT));
+	allocated(Z, 1);
+	rounds(2, NULL);
+	assert_string_equal(cat(Z), "unknown");
+	where = MT_DEV_CUDA0;
+	assert_string_equal(cat(TMP), "WORKSPACE");
+	freed(TMP, 0);
+	assert_string_equal(last_cat(TMP), "WORKSPACE");
+	allocated(Y, 0); /* by no operator: somebody's own */
+	where = MT_DEV_CPU;
+	rounds(2, NULL);
+	where = MT_DEV_CUDA0;
+	assert_string_equal(cat(Y), "unknown");
+	where = MT_DEV_CPU;
+}
+
 static void adam(void)
 {
 	step_begin();
@@ -636,7 +660,7 @@ int main(void)
 		TEST(a_page_of_ones_own_is_no_batch), TEST(a_page_of_the_heap_is_no_batch), TEST(buckets_are_communication),
 		TEST(hooks_alone_are_no_communication), TEST(gradients_that_are_views_of_a_bucket),
 		TEST(gathered_weights), TEST(unsharded_without_a_collective), TEST(reduced_gradients),
-		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
+		TEST(scratch_is_workspace), TEST(kept_scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
 		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand),
 		TEST(state_of_an_optimizer_by_hand_with_decay),
 		TEST(an_optimizer_by_hand_in_hooks), TEST(activations_of_parameters_alone),

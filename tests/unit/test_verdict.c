@@ -391,6 +391,15 @@ static void reserved_and_idle(void **state)
 	s->largest_free = 16 * MIB; /* less than what expandable segments give back */
 	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "in pieces of 16.0 MiB at most",
 		 "allocate what lives long before");
+	s->reserved_before = GIB;
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "reserved never held a tensor since the attach; 7.00 GiB", "");
+	s->counted_allocated_peak = 12 * GIB; /* the allocator's own, of all its life */
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 8 * GIB, "8.00 GiB of 20.0 GiB reserved never held a tensor; 7.00 GiB", "");
+	s->counted_allocated_peak = s->reserved_before = 0;
+	s->nvml_total = 201 * GIB; /* 5 % */
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+	s->nvml_total = 199 * GIB;
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "it does not matter", "");
 	s->largest_free = 100 * MIB;
 	s->nvml_total = 21 * GIB;
 	first_is(VERDICT_FRAGMENTED, VERDICT_PROBLEM, 10 * GIB, "90 % of the device", "expandable_segments:True");

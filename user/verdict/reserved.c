@@ -7,6 +7,7 @@
 
 #define IDLE_PERCENT 20		  /* of what was reserved at most was never allocated, and … */
 #define IDLE_LEAST (64ull << 20)  /* … so many bytes: below, it is how allocators round */
+#define DEVICE_PERCENT 5	  /* … and of the device: less does no harm on it */
 #define FULL_PERCENT 90		  /* of the device's memory is reserved: idle bytes are missing elsewhere */
 
 #define EXPANDABLE_PAGE (20ull << 20) /* c10's kLargeBuffer: what it maps and unmaps of a segment of large blocks */
@@ -15,7 +16,9 @@
 static void judge_idle(const struct judge *j, const struct report_dev *d)
 {
 	const struct report_segments *s = &d->segs;
-	uint64_t idle = s->reserved_peak > s->allocated_peak ? s->reserved_peak - s->allocated_peak : 0;
+	int of_all = s->counted_allocated_peak > s->allocated_peak; /* from before the attach, too */
+	uint64_t used = of_all ? s->counted_allocated_peak : s->allocated_peak;
+	uint64_t idle = s->reserved_peak > used ? s->reserved_peak - used : 0;
 	int in_pieces = s->inactive >= s->free_cached,
 		is_full = s->nvml_total && s->reserved_peak >= s->nvml_total / 100 * FULL_PERCENT;
 	struct verdict_line *l;
@@ -23,10 +26,12 @@ static void judge_idle(const struct judge *j, const struct report_dev *d)
 
 	if (!s->totals || idle < IDLE_LEAST || idle < s->reserved_peak / 100 * IDLE_PERCENT)
 		return;
+	if (!d->ooms && !is_full && idle < s->nvml_total / 100 * DEVICE_PERCENT)
+		return;
 	l = line(j, in_pieces ? VERDICT_FRAGMENTED : VERDICT_RESERVED, d->ooms || is_full ? VERDICT_PROBLEM : VERDICT_HINT,
 		 idle);
-	say(l->text, "%s: %s of %s reserved never held a tensor", dev_name(d->dev, dev), fmt_bytes(a, idle),
-	    fmt_bytes(b, s->reserved_peak));
+	say(l->text, "%s: %s of %s reserved never held a tensor%s", dev_name(d->dev, dev), fmt_bytes(a, idle),
+	    fmt_bytes(b, s->reserved_peak), s->reserved_before && !of_all ? " since the attach" : "");
 	if (in_pieces)
 		say(l->text, "; %s are free now in segments that hold a block, in pieces of %s at most",
 		    fmt_bytes(a, s->inactive), fmt_bytes(b, s->largest_free));

@@ -136,7 +136,7 @@ static uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8
 		return class_of_made(f, cat);
 	if (f->flags & FB_TOUCHED)
 		return class_of(f, s, cat);
-	return f->flags & FB_TEMP ? CAT_WORKSPACE : cat; /* allocated and freed in one node */
+	return f->flags & FB_TEMP || f->made & MADE_KEPT ? CAT_WORKSPACE : cat; /* allocated and freed in one node, or kept for such */
 }
 
 /* By the data flow. */

@@ -119,6 +119,13 @@ void fblock__made_freed(const struct graph *g, struct fblock *f, const struct ft
 		f->made |= MADE_LEFT;
 }
 
+/* Its step is over, it lives, and no operator was given it. cuBLAS's workspaces: one a thread and stream, for good. */
+void fblock__made_kept(struct fblock *f)
+{
+	if (f->blk->op && f->blk->dev >= MT_DEV_CUDA0 && !(f->made & EV_PLACE_ALL) && !(f->flags & FB_LATE) && !f->said)
+		f->made = MADE_KEPT;
+}
+
 /* --- allocations ----------------------------------------------------------------------------------------------- */
 
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)

@@ -592,8 +592,10 @@ static void graph__end_guesses(struct graph *g, struct fproc *p, uint64_t last_n
 			p->allocated.v[kept++] = f->id;
 			continue;
 		}
-		if (!(f->flags & FB_TOUCHED))
+		if (!(f->flags & FB_TOUCHED)) {
 			f->flags |= FB_STALE;
+			fblock__made_kept(f);
+		}
 		f->expected = 0;
 		for (unsigned k = 0; k < f->spans_cnt; k++)
 			f->spans[k].guess = CAT_UNKNOWN;

@@ -269,7 +269,8 @@ enum made {
 	MADE_LEFT = 1 << 4,  /* left by an operator that was given what a generated forward made, or freed by backward */
 	MADE_GIVEN = 1 << 5, /* it was there when a generated forward began */
 	MADE_OF_PARTS = 1 << 6, /* by a call in a module's forward of which no tensor is seen (flow_wrapped.c) */
-	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN | MADE_OF_PARTS,
+	MADE_KEPT = 1 << 7, /* scratch that a GPU's library keeps: from within an operator, given to none, there when its step was over */
+	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN | MADE_OF_PARTS | MADE_KEPT,
 };
 
 /* A block that was allocated where nothing was told of yet. */
@@ -334,6 +335,7 @@ uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER
 /* It was allocated there: before its label is told. */
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place);
 void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e); /* it is over */
+void fblock__made_kept(struct fblock *f); /* its step is over, and no operator was given it */
 void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t); /* it dies in that thread */
 
 /* flow_label.c */
