@@ -63,7 +63,8 @@ enum mt_kind {
 				 reference was given back, and it is so only if that was the last; time of entry */
 	MT_EV_SEG_TRIM = 26,  /* seg: addr = pool (0: the graphs' of dev), size = bytes it may keep; time of entry */
 	/* the caching allocator's */
-	MT_EV_TOTALS = 27,	/* mem: addr = allocated, size = reserved bytes of dev after the block event before it */
+	MT_EV_TOTALS = 27,	/* mem: addr = allocated, size = reserved bytes of dev after the block event before it, or
+				 * as memory is refused */
 	MT_EV_REQUEST = 28,	/* seg: addr = pointer, size = bytes asked for before rounding; aux = stream; dev */
 	MT_EV_REQUEST_FREE = 29, /* addr: addr = pointer; dev unknown */
 	/* communicators, graphs and pools of the driver's layer, told at the return of a call that was successful */

@@ -156,8 +156,9 @@ def test_plain():
     check_addresses(m)
     m.equal("Σ cudaMalloc", live("seg_alloc", "seg_free"), "reserved")
     before = orders(m)
-    mt.check(before["alloc", "totals"] + before["free", "totals"] == m.count["totals"] == m.count["alloc"] + m.count["free"],
+    mt.check(before["alloc", "totals"] + before["free", "totals"] == m.count["alloc"] + m.count["free"],
              "each block event is followed by its totals")
+    mt.check(before["totals", "oom"] == m.count["oom"] == m.count["totals"] - m.count["alloc"] - m.count["free"], "and refused memory follows them")
     mt.check(before["totals", "request"] == m.count["request"], "a request follows its block")
     mt.check(before["request_free", "free"] == m.count["request_free"], "a freed request comes before its block")
     mt.check(before["cudaMalloc", "alloc"] > 0, "a segment comes before its first block")

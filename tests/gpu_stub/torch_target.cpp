@@ -184,15 +184,20 @@ static void late_blocks()
 	mark("late_emptied");
 }
 
-static void out_of_memory()
+static void refused()
 {
-	c10::DataPtr keep = alloc::get()->allocate(30 << 20);
-
 	try {
 		c10::DataPtr p = alloc::get()->allocate(size_t(1) << 40);
 		printf("{\"failed\":\"a TiB was given\"}\n");
 	} catch (const c10::Error &) {
 	}
+}
+
+static void out_of_memory()
+{
+	c10::DataPtr keep = alloc::get()->allocate(30 << 20);
+
+	refused();
 	mark("oom");
 }
 
@@ -280,6 +285,8 @@ static void after_churn(std::vector<c10::DataPtr> &before, std::vector<std::thre
 	mark("only_new");
 	made.clear();
 	mark("nothing");
+	refused(); /* segments from before the attach are given back, and no block says so */
+	mark("refused");
 }
 
 static void keep_one(std::vector<c10::DataPtr> *held, int device, size_t size)
@@ -440,14 +447,15 @@ int main(int argc, char **argv)
 {
 	std::vector<c10::DataPtr> before;
 	std::vector<std::thread> threads_before;
-	bool churns = argc > 1 && !strcmp(argv[1], "churn");
+	const char *mode = argc > 1 ? argv[1] : "";
+	bool churns = !strcmp(mode, "churn");
 
 	c10::cuda::_internal::setHasPrimaryContext(+[](c10::DeviceIndex) { return true; });
 	alloc::init(c10::cuda::device_count());
 	c10::cuda::detail::init_p2p_access_cache(c10::cuda::device_count());
 	if (churns)
 		churn(before, threads_before);
-	if (argc > 1 && !strcmp(argv[1], "peaks"))
+	if (!strcmp(mode, "peaks"))
 		before_peaks();
 	printf("ready %d\n", int(getpid()));
 	fflush(stdout);
@@ -455,13 +463,13 @@ int main(int argc, char **argv)
 	c10::cuda::SetDevice(0, true);
 	if (churns)
 		after_churn(before, threads_before);
-	else if (argc > 1 && !strcmp(argv[1], "pieces"))
+	else if (!strcmp(mode, "pieces"))
 		pieces();
-	else if (argc > 1 && !strcmp(argv[1], "wide"))
+	else if (!strcmp(mode, "wide"))
 		wide();
-	else if (argc > 1 && !strcmp(argv[1], "idle"))
+	else if (!strcmp(mode, "idle"))
 		idle();
-	else if (argc > 1)
+	else if (!strcmp(mode, "peaks"))
 		peaks();
 	else
 		parts();

@@ -86,6 +86,16 @@ static size_t segments_layers_text(char *buf, size_t size, const struct report_s
 	return n;
 }
 
+/* Of a process that is gone, or has given all back: what there was at most says more than zeros. */
+static size_t segments_peaks_text(char *buf, size_t size, const struct report_segments *s)
+{
+	char b[24];
+	size_t n = add(buf, size, 0, "all given back: driver at most ", fmt_bytes(b, s->peak));
+
+	n = add(buf, size, n, ", allocator ", fmt_bytes(b, s->reserved_peak));
+	return add(buf, size, n, ", of it in tensors ", fmt_bytes(b, s->allocated_peak));
+}
+
 static void put_flow(struct page *p, const char *text)
 {
 	page__item(p, 2, text);
@@ -226,7 +236,8 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 
 	if (!segments_are_seen(s))
 		return;
-	n = segments_layers_text(text, sizeof(text), s);
+	n = !s->driver && s->totals && s->peak ? segments_peaks_text(text, sizeof(text), s) :
+						  segments_layers_text(text, sizeof(text), s);
 	if (s->backend && n < sizeof(text))
 		snprintf(text + n, sizeof(text) - n, "   [%s]", backend_name(s->backend));
 	put_flow(p, text);
