@@ -165,7 +165,7 @@ static const char *visible_devices(pid_t pid, char *buf, size_t size)
 	return found;
 }
 
-/* As cudaMemGetInfo counts: 480 MiB of an H100 are the driver's own, which only the second form tells apart (driver 580). 0, else an error. */
+/* 0, or an error. As cudaMemGetInfo counts: 480 MiB of an H100 are the driver's own; only _v2 tells them apart (driver 580). */
 static int nvml__memory(const struct nvml *n, void *dev, struct nvml_memory *ret)
 {
 	struct nvml_memory_v2 mem = { .version = NVML_MEMORY_V2 };

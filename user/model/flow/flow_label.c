@@ -136,7 +136,8 @@ static uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8
 		return class_of_made(f, cat);
 	if (f->flags & FB_TOUCHED)
 		return class_of(f, s, cat);
-	return f->flags & FB_TEMP || f->made & MADE_KEPT ? CAT_WORKSPACE : cat; /* allocated and freed in one node, or kept for such */
+	/* allocated and freed in one node, or kept for such */
+	return f->flags & FB_TEMP || f->made & MADE_KEPT ? CAT_WORKSPACE : cat;
 }
 
 /* By the data flow. */

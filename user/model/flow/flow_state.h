@@ -269,7 +269,7 @@ enum made {
 	MADE_LEFT = 1 << 4,  /* left by an operator that was given what a generated forward made, or freed by backward */
 	MADE_GIVEN = 1 << 5, /* it was there when a generated forward began */
 	MADE_OF_PARTS = 1 << 6, /* by a call in a module's forward of which no tensor is seen (flow_wrapped.c) */
-	MADE_KEPT = 1 << 7, /* scratch that a GPU's library keeps: from within an operator, given to none, there when its step was over */
+	MADE_KEPT = 1 << 7, /* a GPU library's scratch: from within an operator, given to none, there after its step */
 	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN | MADE_OF_PARTS | MADE_KEPT,
 };
 
