@@ -40,6 +40,7 @@ struct named_proc {
 	struct compiling compiling;
 	int has_how; /* the kernel side knows how modules are found */
 	bool has_stepped, wants_search; /* the first step was seen; that asked for a search, which has not begun */
+	uint8_t searches; /* asked for again, as the one that the first step asked for has missed some */
 	uint8_t hurries; /* looks that came soon, as the one before had found something new */
 };
 
@@ -391,6 +392,15 @@ void naming__rest(struct naming *n, int is_resting)
 	n->is_resting = is_resting;
 }
 
+/* The process makes steps, so it has an optimizer: where a search for it failed or missed it, another one, soon, some times. */
+static void search_again(struct named_proc *p, const struct look_job *j)
+{
+	if (j->kind != PY_LOOK_ALL || !p->has_stepped || p->searches == NAMING_HURRIES)
+		return;
+	p->searches++;
+	p->wants_search = true;
+}
+
 /* When to look again, and when to search. */
 static void schedule(const struct naming *n, struct named_proc *p, const struct look_job *j, uint64_t now_ns)
 {
@@ -421,6 +431,8 @@ static void schedule(const struct naming *n, struct named_proc *p, const struct 
 	p->modules = l->modules;
 	p->optimizers = l->optimizers;
 	p->wants_search &= !p->optimizers; /* a look that was under way has found them */
+	if (!p->optimizers || l->is_cut)
+		search_again(p, j);
 }
 
 static void failed(struct naming *n, struct named_proc *p, const struct look_job *j, uint64_t now_ns)
@@ -430,6 +442,7 @@ static void failed(struct naming *n, struct named_proc *p, const struct look_job
 	p->gap_ns = min_u64(max_u64(p->gap_ns * 2, NAMING_EVERY_NS), NAMING_GAP_MAX_NS);
 	p->next_ns = now_ns + p->gap_ns;
 	log_debug("process %d: %s %s", (int)p->pid, strerror(-j->r), j->err.msg);
+	search_again(p, j);
 	if (j->r == -ENOTSUP) {
 		snprintf(text, sizeof(text), "names of modules and parameters are not known: %s", j->err.msg);
 		note(n, p, NOTE_NO_PYTHON, text);
@@ -508,8 +521,9 @@ void naming__done(struct naming *n, uint64_t now_ns)
 		return;
 	}
 	p->fails = 0;
-	log_debug("process %d: %zu names of %u modules, %u held back, %u torn, in %.1f ms", (int)j->pid, j->look.told_cnt,
-		  j->look.modules, j->look.held_back, j->look.torn, (double)j->look.took_ns / 1e6);
+	log_debug("process %d: %zu names of %u modules and %u optimizers, %u held back, %u torn%s, in %.1f ms", (int)j->pid,
+		  j->look.told_cnt, j->look.modules, j->look.optimizers, j->look.held_back, j->look.torn,
+		  j->look.is_cut ? ", search cut" : "", (double)j->look.took_ns / 1e6);
 	said__look(&p->said, &n->said, p->by.reader, &j->look, now_ns);
 	note_gaps(n, p, &j->look);
 	schedule(n, p, j, now_ns);

@@ -10,7 +10,8 @@
  *
  * A process that is followed from its start imports for seconds, and searches for modules find nothing and become seldom. Its
  * first step says that they are there: then one is due at once, and what a look found that the next one must find, too, waits a
- * second for it, NAMING_HURRIES times.
+ * second for it, NAMING_HURRIES times. So does a search that finds no optimizer then, or that the interpreter cut short by
+ * changing its lists as they were read.
  */
 #ifndef MT_LIVE_NAMING_H
 #define MT_LIVE_NAMING_H

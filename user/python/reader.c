@@ -279,6 +279,7 @@ static int search(struct py_reader *r, struct py_look *ret)
 		else if (t && o < WALK_OPTIMIZERS_MAX)
 			optimizers[o++] = found.objs[i];
 	}
+	ret->is_cut = !found.is_whole;
 	if (!found.is_whole) {
 		for (size_t i = 0; i < r->modules_cnt; i++)
 			modules[m++] = r->modules[i];
