@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -253,11 +254,19 @@ _shared = {}
 
 
 def shared_job(name, *args):
-    """A job that many tests may look at; none of them may end it. The runner closes it."""
+    """A job that many tests may look at; none of them may end it. The runner stops it between tests, so that it takes no CPU from those
+    that do not ask for it, and closes it."""
     key = (name, *args)
     if key not in _shared or not _shared[key].alive():
         _shared[key] = job(name, *args)
+    _shared[key].signal(signal.SIGCONT)
     return _shared[key]
+
+
+def rest_shared():
+    for proc in _shared.values():
+        if proc.alive():
+            proc.signal(signal.SIGSTOP)
 
 
 def close_shared():

@@ -667,9 +667,14 @@ static void holes_of_the_allocator(void **state)
 	f.procs[0].rss_peak = GIB;
 	for (size_t i = 0; i < STEPS; i++)
 		f.steps[i].begin_ts_ns = f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + i * 100000000;
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK); /* 10 GiB on the GPU: what is little beside them is a fact behind */
+	assert_int_equal(judged().lines[1].kind, VERDICT_FRAGMENTED);
+	assert_int_equal(judged().lines[1].severity, VERDICT_FACT);
+	f.devs[0].peak = 5 * GIB;
 	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 560 * MIB, "The process keeps 900 MiB of memory, and in the last 4.00 s its "
 		 "tensors had 40.0 MiB of that at most: 560 MiB was freed", "malloc_trim(0) behind what needed it gives "
 		 "up to 560 MiB back");
+	f.devs[0].peak = 10 * GIB;
 	live[9].live_max = 600 * MIB; /* it is used, again and again */
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 	live[9].live_max = 40 * MIB;
@@ -679,7 +684,9 @@ static void holes_of_the_allocator(void **state)
 	f.devs[1].peak = 200 * MIB; /* what else the process has is no tensors' */
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 	f.devs[1].dev = MT_DEV_HOST; /* of malloc all is known */
+	f.devs[0].peak = 5 * GIB;
 	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 660 * MIB, "its blocks of malloc had 40.0 MiB", "malloc_trim");
+	f.devs[0].peak = 10 * GIB;
 	f.procs[1] = (struct report_proc){ .pid = 11, .comm = (char *)"", .cmdline = (char *)"", .rss_peak = GIB };
 	f.r.procs_cnt = 2; /* what forks share is counted twice */
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);

@@ -11,20 +11,27 @@
 
 #define HOLES_PERCENT 30	   /* of a process's anonymous memory holds nothing, half of the time since the peak, and … */
 #define HOLES_LEAST (256ull << 20) /* … so many bytes: less is what libraries have of their own */
+#define HOLES_BESIDE 10		   /* a GPU's peak is so many times as high: that one is the answer, and this a fact behind it */
 
 /*
  * Memory that was freed and stayed with the C library. It could give back whole pages; what the next step needs again is no
  * waste, so it is what nothing has used for many steps.
  */
-static void judge_holes(const struct judge *j)
+static void judge_holes(const struct judge *j, enum verdict_severity severity)
 {
 	struct facts_holes f = facts_of_holes(j->r);
+	enum verdict_severity is = VERDICT_HINT;
 	struct verdict_line *l;
 	char a[24], b[24], c[24], d[24];
 
 	if (f.idle < HOLES_LEAST || f.idle < f.held / 100 * HOLES_PERCENT)
 		return;
-	l = line(j, VERDICT_FRAGMENTED, VERDICT_HINT, f.idle);
+	for (size_t i = 0; i < j->r->devs_cnt; i++)
+		if (j->r->devs[i].dev >= MT_DEV_CUDA0 && j->r->devs[i].peak / HOLES_BESIDE >= f.idle)
+			is = VERDICT_FACT;
+	if (is != severity)
+		return;
+	l = line(j, VERDICT_FRAGMENTED, severity, f.idle);
 	say(l->text, "The process keeps %s of memory, and in the last %s its %s had %s of that at most", fmt_bytes(a, f.held),
 	    fmt_ns(d, f.span_ns), f.is_host ? "blocks of malloc" : "tensors", fmt_bytes(b, f.live));
 	say(l->text, ": %s was freed and stayed with the allocator, in holes between what lives (at its peak %s were live)",
@@ -75,6 +82,11 @@ static void judge_workers(const struct judge *j)
 
 void judge_host(const struct judge *j)
 {
-	judge_holes(j);
+	judge_holes(j, VERDICT_HINT);
 	judge_workers(j);
+}
+
+void judge_host_beside(const struct judge *j)
+{
+	judge_holes(j, VERDICT_FACT);
 }

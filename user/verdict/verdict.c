@@ -100,6 +100,7 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 	judge_unseen(&j);
 	judge_recompiles(&j);
 	judge_peak(&j, &steps);
+	judge_host_beside(&j);
 	judge_growth(&j);
 	judge_nothing(&j);
 	judge_rests(&j);
