@@ -251,6 +251,7 @@ def python(path):
 
 
 _shared = {}
+shared_tracers = {}  # what a file keeps at work on a shared job; the runner closes them
 
 
 def shared_job(name, *args):
@@ -270,8 +271,9 @@ def rest_shared():
 
 
 def close_shared():
-    for proc in _shared.values():
+    for proc in (*shared_tracers.values(), *_shared.values()):
         proc.close()
+    shared_tracers.clear()
     _shared.clear()
 
 

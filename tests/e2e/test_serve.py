@@ -135,10 +135,10 @@ def serving(*pids, args=(), is_ready=True, listen="127.0.0.1:0", headers=None, b
 def shared_serving():
     """One on the shared job, for all tests of this file that do it no harm."""
     job = mt.shared_job("mlp")
-    proc = mt._shared.get("serve")
+    proc = mt.shared_tracers.get("serve")
     if not proc or not proc.alive():
         mt.need_root()
-        proc = mt._shared["serve"] = mt.start("serve", "-p", str(job.pid), "--max-overhead", "none", "--listen", "127.0.0.1:0")
+        proc = mt.shared_tracers["serve"] = mt.start("serve", "-p", str(job.pid), "--max-overhead", "none", "--listen", "127.0.0.1:0")
         served = Served(proc)
         mt.wait_attached(proc, job.pid)
         served.ask("/healthz", timeout=30)
@@ -147,7 +147,7 @@ def shared_serving():
 
 def close_file():
     """Called by the runner after the last test of this file: the next ones have the shared job for themselves."""
-    proc = mt._shared.pop("serve", None)
+    proc = mt.shared_tracers.pop("serve", None)
     if proc:
         proc.close()
 

@@ -667,7 +667,7 @@ static void holes_of_the_allocator(void **state)
 	f.procs[0].rss_peak = GIB;
 	for (size_t i = 0; i < STEPS; i++)
 		f.steps[i].begin_ts_ns = f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + i * 100000000;
-	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK); /* 10 GiB on the GPU: what is little beside them is a fact behind */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK); /* 10 GiB on the GPU: this is a fact behind */
 	assert_int_equal(judged().lines[1].kind, VERDICT_FRAGMENTED);
 	assert_int_equal(judged().lines[1].severity, VERDICT_FACT);
 	f.devs[0].peak = 5 * GIB;

@@ -62,7 +62,7 @@ struct py_look {
 	uint32_t modules, roots, optimizers, circles, torn, full, nameless;
 	uint32_t others;    /* interpreters that have imported torch, too: only the oldest one's names are told */
 	uint32_t changed;   /* names that the last look did not have */
-	int is_cut;	    /* the search ended early, as the interpreter changed its lists meanwhile, and may have missed some */
+	int is_cut;	    /* the search ended early, as the lists changed meanwhile, and may have missed some */
 	int is_same;	    /* but for gradients all is as the last look had it; nothing was walked */
 	uint64_t objects;   /* seen by the garbage collector's lists */
 	uint64_t bytes_read;

@@ -11,7 +11,7 @@
 
 #define HOLES_PERCENT 30	   /* of a process's anonymous memory holds nothing, half of the time since the peak, and … */
 #define HOLES_LEAST (256ull << 20) /* … so many bytes: less is what libraries have of their own */
-#define HOLES_BESIDE 10		   /* a GPU's peak is so many times as high: that one is the answer, and this a fact behind it */
+#define HOLES_BESIDE 10		   /* a GPU's peak is so many times as high: that is the answer, and this a fact */
 
 /*
  * Memory that was freed and stayed with the C library. It could give back whole pages; what the next step needs again is no
