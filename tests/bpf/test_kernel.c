@@ -1488,7 +1488,8 @@ static void test_framework_usage(void **state)
 	fw_usage_oom(1ll << 40, 5, 6, 0x0101);
 	fw_usage_oom(1ll << 40, 5, 6, 0x0000);
 	rig__collect(&r);
-	expect_kinds(&r, MT_EV_ALLOC, MT_EV_TOTALS, MT_EV_ALLOC, MT_EV_TOTALS, MT_EV_FREE, MT_EV_TOTALS, MT_EV_TOTALS, MT_EV_OOM, 0);
+	expect_kinds(&r, MT_EV_ALLOC, MT_EV_TOTALS, MT_EV_ALLOC, MT_EV_TOTALS, MT_EV_FREE, MT_EV_TOTALS,
+		     MT_EV_TOTALS, MT_EV_OOM, 0);
 	assert_true(r.ev[0].addr == 0x1000 && r.ev[0].size == 512 && r.ev[0].dev == MT_DEV_CUDA0);
 	assert_true(r.ev[1].addr == 512 && r.ev[1].size == 2 << 20 && r.ev[1].dev == MT_DEV_CUDA0);
 	assert_true(r.ev[2].dev == MT_DEV_CUDA0 + 3 && r.ev[3].size == 4 << 20);
