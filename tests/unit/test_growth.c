@@ -430,13 +430,19 @@ static void test_long(void **state)
 static void test_steps_of_an_attach(void **state)
 {
 	const struct report_leaks *l;
+	struct model_growing *growing;
+	size_t cnt;
 
 	(void)state;
 	send((struct event){ .kind = EV_PROC, .flags = EV_PROC_ATTACHED, .size = 1, .name = names__add(names, "python") });
 	step_ends();
 	send((struct event){ .kind = EV_ATTACH, .flags = EV_ATTACH_BEGINS });
-	for (unsigned step = 0; step < 30; step++)
+	for (unsigned step = 0; step < 600; step++) { /* of a quick job */
+		(void)allocated(NULL, 4096);
 		step_ends();
+	}
+	assert_int_equal(model__growing(m, PID, &growing, &cnt), 0);
+	assert_true(!cnt && !growing); /* who holds what has no operator yet would be said of another place */
 	send((struct event){ .kind = EV_ATTACH, .addr = 3000, .aux = 20 });
 	for (unsigned step = 0; step < 8; step++) {
 		(void)allocated("aten::tanh", 4096);
@@ -452,7 +458,7 @@ static void test_steps_of_an_attach(void **state)
 	l = leaks();
 	assert_int_equal(l->cnt, 1);
 	assert_int_equal(l->ticks, 40);
-	assert_true(l->rows[0].bytes_slope == 4096 && l->rows[0].blocks_slope == 1);
+	assert_true(l->rows[0].bytes_slope == 4096 && l->rows[0].blocks_slope == 1 && l->rows[0].sure == SURE_MEDIUM);
 }
 
 static void test_clean(void **state)

@@ -47,12 +47,9 @@ static struct growth_clock clock_now(const struct model *m, const struct proc *p
 	return c;
 }
 
-static size_t warm_points(size_t points, const struct growth_clock *c)
+static size_t warm_points(size_t points)
 {
-	size_t blind = (size_t)((c->blind + (1ull << c->shift) - 1) >> c->shift);
-	size_t warm = points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
-
-	return warm > blind ? warm : blind;
+	return points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
 }
 
 /* The trends after warming up; false: it is none. */
@@ -63,8 +60,8 @@ static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
 
 	growth_row__settle(&s->settled, c);
 	used = growth_row__used(&s->settled);
-	s->warm = warm = warm_points(used, c);
-	if (c->tick - c->blind < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
+	s->warm = warm = warm_points(used);
+	if (c->tick < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
 		return false;
 	if (c->windows && c->windows < GROWTH_WINDOWS_MIN)
 		return false;
@@ -334,9 +331,9 @@ static void growth__report_ticks(const struct model *m, struct report_leaks *ret
 		struct growth_clock c = clock_now(m, p);
 		uint8_t steps = c.kind != GROWTH_BY_TIME;
 
-		if (steps < ret->per_step || (steps == ret->per_step && c.tick - c.blind <= ret->ticks))
+		if (steps < ret->per_step || (steps == ret->per_step && c.tick <= ret->ticks))
 			continue;
-		ret->ticks = c.tick - c.blind;
+		ret->ticks = c.tick;
 		ret->per_step = steps;
 	}
 	ret->ticks_least = GROWTH_TICKS_MIN;
@@ -380,14 +377,18 @@ static int by_address(const void *a, const void *b)
 int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt)
 {
 	uint32_t sets[MODEL_GROWING_SETS], cnt = 0, has[MODEL_GROWING_SETS] = { 0 };
+	const struct proc *p = procs__find(&m->procs, pid);
 	struct report_leaks leaks = { 0 };
 	struct suspects all = { 0 };
 	const struct block *b;
 	size_t pos = 0;
-	int r = suspects__find(&all, m, &leaks);
+	int r;
 
 	*ret = NULL;
 	*ret_cnt = 0;
+	if (!p || p->is_being_set) /* soon its blocks have operators, and other rows */
+		return 0;
+	r = suspects__find(&all, m, &leaks);
 	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++)
 		if (all.v[i].settled.key.pid == pid && all.v[i].settled.key.dev != MT_DEV_HOST)
 			sets[cnt++] = all.v[i].row;

@@ -338,7 +338,7 @@ static void model__attach(struct model *m, const struct event *ev)
 	standstill__attach(&p->standstill, &m->attach, ev);
 	if (p->is_being_set && !(ev->flags & EV_ATTACH_BEGINS) && !p->was_set) {
 		p->was_set = true;
-		p->clock.blind = p->clock.tick;
+		growth_clock__anew(&p->clock, m->last_id, m->now_ns);
 	}
 	p->is_being_set = ev->flags & EV_ATTACH_BEGINS;
 	price = proc__price(p);

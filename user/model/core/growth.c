@@ -53,6 +53,19 @@ void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t 
 	}
 }
 
+void growth_clock__anew(struct growth_clock *c, uint64_t last_id, uint64_t now_ns)
+{
+	if (!c->from_ns)
+		return;
+	c->era++;
+	c->tick = 0;
+	c->shift = 0;
+	c->young_id = last_id + 1;
+	c->from_ns = now_ns;
+	if (c->kind == GROWTH_BY_TIME)
+		c->last_ns = now_ns;
+}
+
 void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_ns)
 {
 	uint64_t cnt;

@@ -33,11 +33,13 @@ struct block;
 
 enum growth_kind { GROWTH_BY_TIME = 0, GROWTH_BY_OPTIMIZER, GROWTH_BY_MARK };
 
-/* Of a process: when its boundaries are. A better kind of boundary begins a new era: what was before does not count. */
+/*
+ * Of a process: when its boundaries are. A better kind of boundary begins a new era, and so does the moment at which all
+ * operators have their probes: what was before does not count.
+ */
 struct growth_clock {
 	uint64_t steps;	   /* boundaries of this era so far, */
 	uint64_t tick;	   /* … and those that count: of steps that were traced */
-	uint64_t blind;	   /* of them those before all operators had their probes: nothing was seen to grow */
 	uint64_t young_id; /* blocks from this one on were allocated after the last boundary */
 	uint64_t from_ns, last_ns; /* the era's begin (0: not yet), the last boundary */
 	uint32_t era;
@@ -76,6 +78,8 @@ struct growth {
 void growth__done(struct growth *g);
 /* A boundary of this kind in the process; one of a lesser kind than seen before is none. */
 void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns);
+/* A new era of the same kind of boundaries, whose numbers go on. */
+void growth_clock__anew(struct growth_clock *c, uint64_t last_id, uint64_t now_ns);
 /* The boundary just passed ended a step that was seen whole. last_id: the newest block's. */
 void growth_clock__count(struct growth_clock *c, uint64_t last_id);
 /* stack: where it was allocated, of a block the same all its life. */
