@@ -61,16 +61,16 @@ def ink(page, color):
     }})()""")
 
 
-def check_numbers(page, a, b):
-    for by in ("category", "module", "op"):
+def check_numbers(page, a, b, kinds=("category", "module", "op")):
+    for by in kinds:
         press(page, by)
         doc = json.loads(mt.ok(mt.memtrace("diff", a, b, "--by", by, "--json", "--top", 1000)).stdout)
         first = words(page, 0)
-        top = max(doc["rows"], key=lambda r: r["change"].get("mean", r["change"]["at_peak"]))
+        top = doc["rows"][0]
         key = "mean" if "mean" in top["change"] else "at_peak"
         mt.check(first[0] == top["name"], f"{by}: {first[0]}, and {top['name']} grew most")
         page_bytes = [page.js(f"bytes(Math.round({top[side][key]}))") for side in ("a", "b")]
-        mt.check(first[1:3] == page_bytes and first[3][0] == "+", f"{by}: {first[:4]}, and {page_bytes}")
+        mt.check(first[1:3] == page_bytes and first[3][0] == ("+" if top["change"][key] > 0 else "−"), f"{by}: {first[:4]}, and {page_bytes}")
         shown = page.js("document.querySelectorAll('#diff-rows tbody tr').length")
         mt.check(shown == min(25, len(doc["rows"])), f"{by}: {shown} of {len(doc['rows'])} rows")
 
@@ -110,6 +110,13 @@ def test_both_runs():
             page.settle()
             said = test_page.text_of(page, "#diff-moment")
             mt.check(said.startswith("step ") and "A " in said and "B " in said, said)
+            test_page.clean(page)
+        mt.ok(mt.memtrace("diff", b, a, "--by", "name", "-o", out, "--force"))
+        with browser.open(out, 1280, 900) as page:  # it fell: what took most of it down comes first
+            check_numbers(page, b, a, ("name", "module", "op"))
+            press(page, "module")
+            names = [words(page, row)[0] for row in range(3)]
+            mt.check(names == sorted(names), f"a first press on a column of text sorts from A to Z: {names}")
             test_page.clean(page)
 
 

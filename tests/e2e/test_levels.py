@@ -506,12 +506,12 @@ def test_ranks_trace_the_same_steps():
     mt.check(len(common) >= 2 and not any(step % 200 for step in common), f"{traced}")
 
 
-def changed(how, steps, *options):
-    """(what a job that changes says that it did, what its report says) when so many steps were watched."""
+def changed(how, steps, *options, windows=1):
+    """(what a job that changes says that it did, what its report says) when so many steps were watched, and so many windows are over."""
     with mt.scratch() as d, mt.job("changing", how, "--quiet") as job:
         path = d / "changing.mtr"
         with mt.start("record", "-q", "-p", str(job.pid), "-o", str(path), *options) as tracer:
-            wait_for_gap(job, 1)
+            wait_for_gap(job, windows)
             mt.wait_until(lambda: watched_of(path) >= steps, f"{steps} steps that are watched", 110 if steps < 400 else 330, 2)
             mt.finish(tracer)
         job.signal(signal.SIGTERM)
@@ -544,9 +544,9 @@ def test_a_spike_is_worth_a_window():
         mt.check(-1.5 < begin - at < 3, f"{begin - at:.1f} s after the signal: {said[0]['text']}")
 
 
-def check_changing(how, steps=400, options=("--steps", "3", "--every", "3s")):
+def check_changing(how, steps=400, options=("--steps", "3", "--every", "3s"), windows=1):
     """What sampling saw of it against the truth: (the kind of most steps, other kinds, all that is said of sampling)."""
-    did, rep = changed(how, steps, *options)
+    did, rep = changed(how, steps, *options, windows=windows)
     sampling = rep["sampling"]
     kinds = sorted(sampling["step_kinds"], key=lambda k: -k["watched"])
     mt.note(f"{how}: {did}; of {sampling['steps_seen']} steps {sampling['steps_traced']} traced in {sampling['windows']} windows, kinds "
@@ -581,7 +581,7 @@ def test_accumulation_of_8():
 
 def test_a_checkpoint_every_200_steps():
     """What is written for a moment neither grows nor changes what the other steps are made of."""
-    usual, _, sampling = check_changing("checkpoint", 400, ("--steps", "3", "--every", "2s"))
+    usual, _, sampling = check_changing("checkpoint", 400, ("--steps", "3", "--every", "2s"), 3)
     cpu = usual["mean_step"]["devices"]["cpu"]
     mt.check(sampling["windows"] >= 3 and 0 <= cpu["peak_error"] < cpu["peak"] / 10, f"{sampling['windows']} windows: {usual}")
 

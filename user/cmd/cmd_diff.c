@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * diff: each recording is read twice, once for where its steps are, once for what was between them. Of one with
- * gaps all that was traced is compared (docs/sampling.md). The first two steps
- * of more than eight are left out: what was there before is seen late in them, and labels come later than what they label.
+ * diff: each recording is read twice, once for where its steps are, once for what was between them; twice more for the names
+ * of what lived at its peak. Of one with gaps all that was traced is compared (docs/sampling.md). The first two steps of more
+ * than eight are left out: what was there before is seen late in them, and labels come later than what they label.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,14 @@
 #include "base/regions.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "cmd/held_moment.h"
 #include "event/event.h"
 #include "model/ranks.h"
 #include "record/replay.h"
 #include "timeline/means.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
+#include "view/fold/holdings.h"
 #include "view/page/diff_page.h"
 #include "view/page/html_page.h"
 #include "view/report_words.h"
@@ -47,6 +49,8 @@ struct side {
 	struct ranks *ranks; /* --by rank */
 	enum classes classes;
 	double *op_means, *region_means, *stack_means;
+	struct held_moment peak; /* --by name */
+	struct diff_named *named;
 	struct diff_side out;
 };
 
@@ -202,8 +206,46 @@ static int side__read(struct side *s, const char *path, const struct options *o,
 	return 0;
 }
 
+/* What lived at the peak of a device, by name. A job that makes gradients anew in each step has names for some of them. */
+static int side__name(struct side *s, const char *path, uint8_t dev, const struct options *o, struct err *err)
+{
+	struct options one = *o;
+	const struct holding *rows;
+	size_t cnt;
+	int r;
+
+	if (!report_dev_find(s->end, dev))
+		return 0;
+	one.file = path;
+	one.dev = dev;
+	one.quiet = 1; /* what is wrong with it was said */
+	r = held_moment__read(&s->peak, &one, err);
+	if (r < 0)
+		return r;
+	rows = holdings__rows(s->peak.held, HELD_BY_NAME, &cnt);
+	s->named = calloc(cnt + 1, sizeof(*s->named));
+	if (!s->named)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < cnt; i++)
+		if (rows[i].name[0] && !rows[i].is_gradient)
+			s->named[s->out.named_cnt++] = (struct diff_named){ rows[i].name, rows[i].bytes };
+	s->out.named = s->named;
+	return 0;
+}
+
+static int sides__name(struct side *a, struct side *b, const struct options *o, struct err *err)
+{
+	uint64_t to;
+	const struct report_dev *d = o->by == BY_NAME ? diff_peak_changed(a->end, b->end, &to) : NULL;
+	int r = d ? side__name(a, o->file, d->dev, o, err) : 0;
+
+	return r || !d ? r : side__name(b, o->file_b, d->dev, o, err);
+}
+
 static void side__done(struct side *s)
 {
+	held_moment__done(&s->peak);
+	free(s->named);
 	means__free(s->means);
 	report__free(s->at[0]);
 	report__free(s->at[1]);
@@ -222,21 +264,21 @@ static enum diff_by diff_by_of(enum view_by by)
 	       by == BY_NAME ? DIFF_BY_NAME : by == BY_RANK ? DIFF_BY_RANK : DIFF_BY_OP;
 }
 
-static size_t rows_of(const struct report *r, enum view_by by)
+static size_t rows_of(const struct diff_side *s, enum view_by by)
 {
-	return by == BY_MODULE ? r->modules.cnt : by == BY_NAME ? r->names.cnt : by == BY_RANK ? r->ranks->cnt : 1;
+	return by == BY_MODULE ? s->end->modules.cnt : by == BY_NAME ? s->named_cnt + s->end->names.cnt :
+	       by == BY_RANK   ? s->end->ranks->cnt : 1;
 }
 
 static int no_rows(const struct options *o, const struct diff_side *s, struct err *err)
 {
-	int a = rows_of(s[0].end, o->by) != 0, b = rows_of(s[1].end, o->by) != 0;
+	int a = rows_of(&s[0], o->by) != 0, b = rows_of(&s[1], o->by) != 0;
 
 	if (a && b)
 		return 0;
 	err_set(err, -ENODATA, "%s has no %s", a ? o->file_b : o->file,
-		o->by == BY_MODULE ? "modules" : o->by == BY_NAME ? "named tensors that live at its end" : "ranks");
-	return err_hint(err, "--by op and --by category compare without%s",
-			o->by == BY_NAME ? "; a recording that ends before its job does has them" : "");
+		o->by == BY_MODULE ? "modules" : o->by == BY_NAME ? "named tensors" : "ranks");
+	return err_hint(err, "--by op and --by category compare without");
 }
 
 /* --fail-if: says which device's peak grew by too much. */
@@ -353,6 +395,8 @@ int cmd_diff(const struct options *o, struct err *err)
 
 	if (!r)
 		r = side__read(&b, o->file_b, o, err);
+	if (!r)
+		r = sides__name(&a, &b, o, err);
 	if (!r) {
 		const struct diff_side sides[] = { a.out, b.out };
 

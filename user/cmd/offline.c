@@ -82,9 +82,16 @@ static int be_who_we_are(struct err *err)
 	return 0;
 }
 
+/* Looks at single moments, whose blocks may not fit into memory. */
+static int spools(const struct options *o)
+{
+	return o->cmd == CMD_EXPORT || o->cmd == CMD_MCP || (o->cmd == CMD_REPORT && is_filtered(o)) ||
+	       (o->cmd == CMD_DIFF && o->by == BY_NAME);
+}
+
 /*
- * Beside its output alone, or, where root has opened that, to the file that SQLite opens again. Exports, and reports of a
- * moment, spool what does not fit into memory, and look for a place as tmpfile() and SQLite do.
+ * Beside its output alone, or, where root has opened that, to the file that SQLite opens again. What
+ * spools looks for a place as tmpfile() and SQLite do.
  */
 int offline_confine(const struct options *o, struct err *err)
 {
@@ -99,7 +106,7 @@ int offline_confine(const struct options *o, struct err *err)
 		room = outfile_room(o->out);
 	if (room)
 		writes[cnt++] = room;
-	if (o->cmd == CMD_EXPORT || o->cmd == CMD_MCP || (o->cmd == CMD_REPORT && is_filtered(o))) {
+	if (spools(o)) {
 		const char *const places[] = { getenv("SQLITE_TMPDIR"), getenv("TMPDIR"), "/var/tmp", "/tmp" };
 
 		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/names.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 
@@ -342,17 +343,28 @@ static void put_modules(struct parts *p, const struct diff_side *s)
 		put_sum(p, "(no module)", &s->end->modules.none, &s->from->modules.none, &s->to->modules.none);
 }
 
-/* What has a name in the end. */
+/* Of one name are two rows here, which parts__fold makes one. */
+static void put_name(struct parts *p, const char *name, uint64_t peak, uint64_t end)
+{
+	struct part *x = parts__add(p, name);
+
+	x->v[DIFF_PEAK] = (double)peak;
+	x->v[DIFF_END] = (double)end;
+}
+
 static void put_names(struct parts *p, const struct diff_side *s)
 {
-	char path[1000], name[1200];
+	char name[2 * NAME_BYTES_MAX];
 
+	for (size_t i = 0; i < s->named_cnt && !p->err; i++)
+		put_name(p, s->named[i].name, s->named[i].bytes, 0);
 	for (size_t i = 0; i < s->end->names.cnt && !p->err; i++) {
 		const struct report_tensor *t = &s->end->names.rows[i];
 
-		path_text(path, sizeof(path), t->root, t->path);
-		snprintf(name, sizeof(name), "%s%s%.100s", path, t->key[0] ? " " : "", t->key);
-		parts__add(p, name)->v[DIFF_END] = (double)t->size;
+		if (t->kind == EV_TENSOR_GRADIENT)
+			continue;
+		tensor_name(name, sizeof(name), t->kind, t->root, t->key, t->path);
+		put_name(p, name, 0, t->size);
 	}
 }
 

@@ -18,10 +18,17 @@ enum diff_by { DIFF_BY_OP = 0, DIFF_BY_CATEGORY, DIFF_BY_DEVICE, DIFF_BY_REGION,
 /* NAN: not known for rows of that kind. The last three are those of a step, or of a second. */
 enum diff_value { DIFF_PEAK = 0, DIFF_END, DIFF_MEAN, DIFF_ALLOCS, DIFF_BYTES, DIFF_FIRED, DIFF_VALUES };
 
+struct diff_named {
+	const char *name; /* tensor_name() */
+	uint64_t bytes;
+};
+
 /* All of it is borrowed; reports have all rows. */
 struct diff_side {
 	const struct report *from, *to, *end; /* as of both ends of the compared stretch, and of the trace */
 	const double *op_means, *region_means, *stack_means; /* over the stretch, of end's rows; last of ops and stacks: none */
+	const struct diff_named *named; /* BY_NAME: what lived at the peak, without gradients */
+	size_t named_cnt;
 	uint64_t from_ns, to_ns;
 	uint64_t steps; /* whole ones in the stretch; 0: none was seen */
 	int is_sampled; /* some steps were traced: what adds up is not known, of either side (docs/sampling.md) */

@@ -2,6 +2,7 @@
 /* Gives back what model__report built, also half-built: everything it owns is NULL until made. */
 #include "timeline/report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/free.h"
@@ -108,6 +109,12 @@ static void report_names__done(struct report_names *r)
 	for (size_t i = 0; r->rows && i < r->cnt; i++)
 		free_all(r->rows[i].path, r->rows[i].root, r->rows[i].type, r->rows[i].key);
 	free(r->rows);
+}
+
+void tensor_name(char *buf, size_t size, unsigned kind, const char *root, const char *key, const char *path)
+{
+	snprintf(buf, size, "%s%s%s%s%s%s", kind == EV_TENSOR_GRADIENT ? "gradient of " : "", root,
+		 root[0] && key[0] ? " " : "", key, root[0] ? ": " : key[0] ? " " : "", path);
 }
 
 static void report_modules__done(struct report_modules *r)

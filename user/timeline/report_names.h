@@ -30,4 +30,10 @@ struct report_names {
 	struct report_named by_kind[EV_TENSOR_MAX];
 };
 
+/*
+ * "Sequential: 0.weight", "Adam exp_avg: 0.weight", "gradient of Sequential: 0.weight": what people are shown, and what two
+ * recordings are compared by. kind 0: it is said elsewhere. A text that is too long is cut.
+ */
+void tensor_name(char *buf, size_t size, unsigned kind, const char *root, const char *key, const char *path);
+
 #endif

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "event/event.h"
 #include "timeline/labels.h"
+#include "timeline/report_names.h"
 
 struct held_block {
 	uint64_t id, number;   /* number: in order of allocation, from 1 */
@@ -78,6 +79,21 @@ void holdings__free(struct holdings *h)
 
 /* --- groups ------------------------------------------------------------------------------------------------- */
 
+#define NAME_BITS 21 /* of a name's number, three of which and a bit make a key */
+
+_Static_assert(NAMES_MAX < 1u << NAME_BITS, "name_key");
+
+static uint64_t name_key(const struct labels_name *n)
+{
+	return (uint64_t)n->root.v << (2 * NAME_BITS + 1) | (uint64_t)n->path.v << (NAME_BITS + 1) | (uint64_t)n->key.v << 1 |
+	       (n->kind == EV_TENSOR_GRADIENT);
+}
+
+static const char *key_part(const struct names *names, uint64_t key, unsigned shift)
+{
+	return names__get(names, (name_id){ (uint32_t)(key >> shift) & ((1u << NAME_BITS) - 1) });
+}
+
 static uint64_t key_of(const struct holdings *h, enum held_by by, const struct tl_event *alloc, uint32_t version,
 		       struct owner *ret)
 {
@@ -99,10 +115,7 @@ static uint64_t key_of(const struct holdings *h, enum held_by by, const struct t
 	case HELD_BY_DEVICE:
 		return alloc->dev;
 	default:
-		if (!labels__name(s->labels, alloc->id, &name))
-			return 0;
-		*ret = (struct owner){ name.path, name.key, 0 };
-		return (uint64_t)name.key.v << 32 | name.path.v;
+		return labels__name(s->labels, alloc->id, &name) ? name_key(&name) : 0;
 	}
 }
 
@@ -281,8 +294,10 @@ static void name_group(const struct holdings *h, enum held_by by, const struct g
 		cut_depth(buf, depth);
 		break;
 	case HELD_BY_NAME:
-		snprintf(buf, size, "%s%s%s", names__get(names, g->of.root), g->of.root.v ? " " : "",
-			 names__get(names, g->of.path));
+		buf[0] = '\0';
+		if (g->key)
+			tensor_name(buf, size, g->key & 1 ? EV_TENSOR_GRADIENT : 0, key_part(names, g->key, 2 * NAME_BITS + 1),
+				    key_part(names, g->key, 1), key_part(names, g->key, NAME_BITS + 1));
 		break;
 	case HELD_BY_PROCESS:
 		snprintf(buf, size, "%u", (unsigned)g->key);
@@ -334,7 +349,8 @@ static int make_rows(struct holdings *h, enum held_by by, unsigned depth)
 		const struct group *g = map__at(&h->groups[by], (uint32_t)l->cnt);
 
 		name_group(h, by, g, depth, name, sizeof(name));
-		l->rows[l->cnt] = (struct holding){ strdup(name), g->bytes, g->blocks, g->largest, g->allocs, g->alloc_bytes };
+		l->rows[l->cnt] = (struct holding){ strdup(name), g->bytes, g->blocks, g->largest, g->allocs, g->alloc_bytes,
+						       by == HELD_BY_NAME && (g->key & 1) };
 		if (!l->rows[l->cnt].name)
 			return -ENOMEM;
 	}

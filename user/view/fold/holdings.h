@@ -10,6 +10,7 @@
 #ifndef MT_VIEW_FOLD_HOLDINGS_H
 #define MT_VIEW_FOLD_HOLDINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "timeline/sieve.h"
@@ -21,6 +22,7 @@ struct holding {
 	char *name;
 	uint64_t bytes, blocks, largest; /* at the moment */
 	uint64_t allocs, alloc_bytes;	 /* allocated in the span */
+	bool is_gradient;		 /* BY_NAME */
 };
 
 struct holdings;

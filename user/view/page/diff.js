@@ -89,8 +89,9 @@ function drawDiffTable(d) {
 		diffState.by = i;
 		again();
 	}}, x.by)));
-	$("diff-rows").replaceChildren(...table(`diff-${t.by}`, columns, rows, columns.some((c) => c.key === "mean_change") ? "mean_change" : "at_peak_change",
-		{rows: 25, text: (r) => r.name, again}));
+	const sort = columns.find((c) => ["mean_change", "at_peak_change", "count_change"].includes(c.key)), of = (r) => sort?.value(r) ?? 0;
+	state.tables[`diff-${t.by}`] ||= {down: of(rows[0] || {change: {}}) >= of(rows.at(-1) || {change: {}}), filter: "", all: false}; // as the document's rows
+	$("diff-rows").replaceChildren(...table(`diff-${t.by}`, columns, rows, sort?.key, {rows: 25, text: (r) => r.name, again}));
 	$("diff-count").textContent = t.total > rows.length ? `the first ${rows.length} of ${t.total} rows` : "";
 }
 

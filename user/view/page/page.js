@@ -902,7 +902,7 @@ function table(id, columns, rows, sort, opts) {
 	};
 	const head = columns.map((c) => h("th", {class: c.cls ? "text" : null, scope: "col",
 		"aria-sort": c.key === s.sort ? (s.down ? "descending" : "ascending") : null},
-	h("button", {onclick: () => again(c.key === s.sort ? {down: !s.down} : {sort: c.key, down: true})}, c.head)));
+	h("button", {onclick: () => again(c.key === s.sort ? {down: !s.down} : {sort: c.key, down: !c.cls})}, c.head)));
 	const body = shown.map((r) => h("tr", null, ...columns.map((c) => {
 		const cell = c.cell ? c.cell(r) : r[c.key];
 		return h("td", {class: c.cls, title: c.title ? c.title(r) : c.cls ? String(r[c.key] ?? "") : null}, cell);

@@ -161,12 +161,8 @@ static void full_name(struct cell *c, const void *row)
 {
 	const struct report_tensor *t = row;
 
-	if (c->d->as == AS_TEXT)
-		cell__say(c, "%s%s%s: %s", t->root, t->key[0] ? " " : "", t->key, t->path);
-	else if (t->key[0])
-		cell__say(c, "%s %s", t->key, t->path);
-	else
-		c->text = t->path;
+	tensor_name(c->buf, sizeof(c->buf), 0, c->d->as == AS_TEXT ? t->root : "", t->key, t->path);
+	c->text = c->buf;
 }
 
 static void kind(struct cell *c, const void *row)

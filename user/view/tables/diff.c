@@ -135,8 +135,7 @@ static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
 	}
 	if (by != DIFF_BY_MODULE && by != DIFF_BY_NAME && by != DIFF_BY_RANK)
 		ret[n++] = (struct column){ DIFF_MEAN, "live, on average", 1 };
-	if (by != DIFF_BY_NAME)
-		ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
+	ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
 	if (by == DIFF_BY_MODULE || by == DIFF_BY_NAME || by == DIFF_BY_RANK)
 		ret[n++] = (struct column){ DIFF_END, "at the end", 1 };
 	if (by == DIFF_BY_NAME || by == DIFF_BY_RANK)
@@ -182,7 +181,6 @@ static const struct diff_row *row_changed(const struct diff_view *v, enum diff_v
 /* "The peak rose from 28.0 MiB to 31.2 MiB on cpu: 3.20 MiB more (+11.4 %), most in module Model.head, by +3.00 MiB" */
 static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 {
-	enum diff_value value = v->by == DIFF_BY_NAME ? DIFF_END : DIFF_PEAK;
 	uint64_t to = 0;
 	const struct report_dev *d = diff_peak_changed(v->sides[0].end, v->sides[1].end, &to);
 	char x[24], y[24], z[32], dev[16], name[TEXT_BYTES_MAX];
@@ -203,12 +201,13 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 			     to > d->peak ? "rose" : "fell", fmt_bytes(x, d->peak), fmt_bytes(y, to),
 			     dev_name(d->dev, dev), fmt_bytes(z, change), to > d->peak ? "more" : "less",
 			     ((double)to / (double)d->peak - 1) * 100);
-	row = v->by == DIFF_BY_DEVICE || v->by == DIFF_BY_SYMBOL ? NULL : row_changed(v, value, to > d->peak ? 1 : -1);
+	row = v->by == DIFF_BY_DEVICE || v->by == DIFF_BY_SYMBOL ? NULL : row_changed(v, DIFF_PEAK, to > d->peak ? 1 : -1);
 	if (!row || n >= SAID_BYTES)
 		return;
 	text_fit(name, sizeof(name), row_name(row), 60);
-	snprintf(text + n, SAID_BYTES - n, ", most in %s %.200s, by %s", by_words[v->by], name,
-		 value_words(z, diff_row__change(row, value), 1, 1));
+	snprintf(text + n, SAID_BYTES - n, ", most in %s%s%.200s, by %s", v->by == DIFF_BY_NAME ? "" : by_words[v->by],
+		 v->by == DIFF_BY_NAME ? "" : " ", name,
+		 value_words(z, diff_row__change(row, DIFF_PEAK), 1, 1));
 }
 
 /* --- the table ------------------------------------------------------------------------------------------------- */

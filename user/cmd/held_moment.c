@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/held_moment.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "cmd/cmd.h"
+#include "record/replay.h"
+#include "timeline/labels.h"
+#include "timeline/report.h"
+#include "view/fold/holdings.h"
+
+static int learn(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct held_moment *m = ctx;
+	int r = labels__event(m->labels, ev);
+
+	(void)epoch_off_ns;
+	return r ? r : filter__learn(&m->filter, ev);
+}
+
+static int hold(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct held_moment *m = ctx;
+	struct tl_event named;
+
+	(void)epoch_off_ns;
+	if (!ev->module_number)
+		return holdings__event(m->held, ev);
+	named = *ev;
+	labels__module(m->labels, &named);
+	return holdings__event(m->held, &named);
+}
+
+static int held_moment__hold(struct held_moment *m, const struct options *o, struct err *err)
+{
+	struct replay_opts second = { .top = 1, .event = hold, .classes = o->classes, .ctx = m };
+	struct report *rep = NULL;
+	uint64_t cut = 0;
+	int r = filter__settle(&m->filter, m->report, m->labels, m->names, err);
+
+	if (r)
+		return r;
+	m->held = holdings__new(&m->filter.sieve, report_peak_ts_ns(m->report, (uint8_t)m->filter.sieve.dev));
+	if (!m->held)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = replay_run(o->file, &second, &rep, &cut, err);
+	report__free(rep);
+	if (!r && !o->quiet)
+		replay_say(o->file, m->report->run.lost[MT_LOSS_DAMAGED], cut);
+	return !r && holdings__end(m->held, o->depth) ? err_set(err, -ENOMEM, "out of memory") : r;
+}
+
+int held_moment__read(struct held_moment *m, const struct options *o, struct err *err)
+{
+	struct replay_opts first = { .top = SIZE_MAX, .event = learn, .with_nodes = 1, .classes = o->classes,
+				     .names = &m->names, .ctx = m };
+	uint64_t cut;
+	int r;
+
+	*m = (struct held_moment){ .labels = NULL };
+	filter__init(&m->filter, o);
+	r = labels__new(&m->labels, err);
+	if (!r)
+		r = replay_run(o->file, &first, &m->report, &cut, err);
+	if (!r)
+		r = has_device(o, m->report, err);
+	return r ? r : held_moment__hold(m, o, err);
+}
+
+void held_moment__done(struct held_moment *m)
+{
+	holdings__free(m->held);
+	filter__done(&m->filter);
+	labels__free(m->labels);
+	names__free(m->names);
+	report__free(m->report);
+}
