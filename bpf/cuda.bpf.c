@@ -84,7 +84,7 @@ static __always_inline const struct mt_seg_proc *seg_proc(void)
 }
 
 /* A thread begins with device 0. One that is older than the probes may have chosen another: not known. */
-static __always_inline void seg_meet(struct mt_thread *t)
+static __always_inline void seg_first_seen(struct mt_thread *t)
 {
 	const struct mt_seg_proc *p;
 
@@ -252,7 +252,7 @@ int mt_seg_enter(struct pt_regs *ctx)
 	if (s->kind == MT_EV_SEG_FREE)
 		t->freeing = 0; /* without caching: no report comes */
 	p = s->sets == MT_SEG_SETS_COMM ? &t->comm : &t->seg;
-	seg_meet(t);
+	seg_first_seen(t);
 	if (seg_nested(p, sp_of(ctx)))
 		return 0;
 	if (p->sp)

@@ -287,7 +287,7 @@ static int is_in(const pid_t *pids, size_t cnt, pid_t pid)
 	return 0;
 }
 
-static void follow__meet(struct follow *f, pid_t pid)
+static void follow__note_job(struct follow *f, pid_t pid)
 {
 	if (is_in(f->found, f->found_cnt, pid) || is_in(f->refused, f->refused_cnt, pid))
 		return;
@@ -457,7 +457,7 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 	}
 	p = followed__find(f->env.followed, (pid_t)rec->pid);
 	if (!p && f->env.all && rec->kind == SB_MMAP && (pid_t)rec->pid != getpid() && is_job_library(rec->text))
-		follow__meet(f, (pid_t)rec->pid);
+		follow__note_job(f, (pid_t)rec->pid);
 	if (!p && f->env.all && rec->kind == SB_EXIT && rec->tid == rec->pid)
 		follow__forgive(f, (pid_t)rec->pid);
 	if (!p)

@@ -337,7 +337,7 @@ static enum paid_step sampler__paid_step(const struct sampler *s, const struct p
 }
 
 /* The next boundary is that of the first traced step. Where nobody knows numbers it is any. */
-static bool sampler__may_meet(const struct sampler *s, const struct proc *p)
+static bool sampler__may_begin(const struct sampler *s, const struct proc *p)
 {
 	uint64_t no = proc__step_no(p);
 
@@ -372,7 +372,7 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 		model__sample_over(m, p, what, took_ns);
 	}
 	p->regions_at_step = p->regions_begun;
-	if (s->state == EV_LEVEL_ARMED && sampler__may_meet(s, p))
+	if (s->state == EV_LEVEL_ARMED && sampler__may_begin(s, p))
 		sampler__to(s, m, EV_LEVEL_MEETING);
 	else if (s->state == EV_LEVEL_MEETING)
 		sampler__to(s, m, EV_LEVEL_TRACED);
