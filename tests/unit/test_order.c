@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "event/order.h"
 
@@ -205,6 +207,47 @@ static void test_rounds(void **state)
 	order__free(o);
 }
 
+static int take_next(void *ctx, const struct event *ev)
+{
+	uint64_t *next = ctx;
+
+	assert_int_equal(ev->addr, *next);
+	(*next)++;
+	return 0;
+}
+
+/* Bytes that the kernel has given. */
+static uint64_t resident(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*u %lu", &pages), 1);
+	fclose(f);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A hundred events wait at each flush, for hours: of a window of 80 MB little is ever touched. */
+static void test_calm_flow(void **state)
+{
+	const uint64_t cnt = 3000000;
+	uint64_t next = 0, before = resident();
+	struct order *o = order__new(1 << 20, take_next, &next);
+
+	(void)state;
+	assert_non_null(o);
+	for (uint64_t i = 0; i < cnt; i++) {
+		assert_int_equal(push(o, i, i), 0);
+		if (i % 1000 == 999)
+			assert_int_equal(order__flush(o, i - 100), 0);
+	}
+	assert_in_range(resident() - before, 0, 8 << 20);
+	assert_int_equal(order__flush(o, UINT64_MAX), 0);
+	assert_int_equal(next, cnt);
+	order__free(o);
+}
+
 static void test_error_of_the_consumer(void **state)
 {
 	struct order *o = order__new(8, take, &sink);
@@ -237,6 +280,7 @@ int main(void)
 		cmocka_unit_test(test_late_events_are_kept),
 		cmocka_unit_test(test_window_is_bounded),
 		cmocka_unit_test(test_rounds),
+		cmocka_unit_test(test_calm_flow),
 		cmocka_unit_test(test_error_of_the_consumer),
 		cmocka_unit_test(test_no_memory),
 	};

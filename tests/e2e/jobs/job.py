@@ -27,6 +27,7 @@ def parser(description):
     p.add_argument("--workers", type=int, default=0, help="DataLoader worker processes (default 0)")
     p.add_argument("--steps", type=int, default=0, help="stop after so many measured steps")
     p.add_argument("--seconds", type=float, default=0, help="stop after so many measured seconds")
+    p.add_argument("--rest", type=float, default=0, help="milliseconds between two steps (default 0)")
     p.add_argument("--warmup", type=float, default=0.5, help="seconds before measuring (default 0.5)")
     p.add_argument("--stamps", metavar="FILE", help="write the time of every measured step here")
     p.add_argument("--quiet", action="store_true", help="no line each second")
@@ -59,6 +60,8 @@ def run(step, args):
             continue
         loss = step()
         done += 1
+        if args.rest:
+            time.sleep(args.rest / 1000)
         now = time.monotonic()
         if args.stamps:
             stamps.append(time.monotonic_ns())
