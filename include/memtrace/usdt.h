@@ -21,8 +21,9 @@
  * device: MEMTRACE_CPU (-1) for memory of the CPU, N >= 0 for accelerator N.
  *
  * Names    NUL-terminated, read while the macro runs: the string may be on the stack and may change
- *          afterwards. 127 bytes count; longer ones are cut. NULL is taken as "". memtrace keeps at
- *          most 8,192 different names, so put no step numbers or pointers into them.
+ *          afterwards. 127 bytes count; longer ones are cut. NULL is taken as "". A name is sent once
+ *          as long as it is among the 32,768 that were used last, and memtrace keeps a limited number
+ *          for each process: put no step numbers or pointers into them.
  * Threads  Operations and regions belong to the thread that began them and end on it, in reverse
  *          order. Blocks belong to the process: any thread may free them.
  * Order    Announce ALLOC after your allocator took the block and FREE before it gives it back, so

@@ -9,7 +9,7 @@
  * that lives at the end of the recording may be used again, one that no node was given may be used in ways that are not seen:
  * both stay as they were. So the bound is never too low for what was seen.
  *
- * 80 bytes a block, RECORDED_BLOCKS_MAX of them; later ones are counted and left out.
+ * 88 bytes a block, RECORDED_BLOCKS_MAX of them; later ones are counted and left out.
  */
 #ifndef MT_ESTIMATE_RECORDED_H
 #define MT_ESTIMATE_RECORDED_H
