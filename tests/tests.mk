@@ -30,10 +30,11 @@ $(B)/tests/test_%: tests/unit/test_%.c $(B)/libmemtrace-san.a
 check-unit: $(UNIT_BINS)
 	@printf '%s\n' $(UNIT_BINS) | tests/abreast
 
-# BPF programs in the kernel (root).
+# BPF programs in the kernel (root). What is wrapped: self.h.
+BPF_TEST_LD := -Wl,--wrap=selftest_run,--wrap=calib_run
 $(B)/tests/test_kernel $(B)/tests/test_sites: $(B)/tests/%: tests/bpf/%.c tests/bpf/self.h $(B)/libmemtrace.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls -Wno-missing-prototypes $< $(B)/libmemtrace.a $(LIBS) -lcmocka -o $@
+	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls -Wno-missing-prototypes $< $(B)/libmemtrace.a $(LIBS) -lcmocka $(BPF_TEST_LD) -o $@
 .PHONY: check-bpf
 check-bpf: $(B)/tests/test_kernel $(B)/tests/test_sites
 	@set -e; for t in $^; do if [ "$$(id -u)" = 0 ]; then $$t; else sudo $$t; fi; done

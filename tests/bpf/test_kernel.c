@@ -1855,6 +1855,7 @@ static void test_nothing_is_left_behind(void **state)
 	struct rig r;
 
 	(void)state;
+	self_forget();
 	rig__ops(&r);
 	assert_true(is_probed(op_a));
 	rig__done(&r);
@@ -1868,6 +1869,7 @@ static void test_calibration_is_plausible(void **state)
 	struct rig r;
 
 	(void)state;
+	self_forget();
 	rig__init(&r, 0, 1);
 	/* What a trap may cost on any machine that runs this; an emulated processor (tests/vm/init) is slower. */
 	most = getenv("MT_EMULATED") ? 1000000 : 20000;
