@@ -15,18 +15,21 @@ def whole_pid(path):
     return json.loads(path.read_text())["target"]["pid"]
 
 
+def against_schemas(documents):
+    """Pairs of a schema's name and a path, all in one Python, as loading the checker takes longer than most documents."""
+    return subprocess.run([mt.PYTHON, mt.ROOT / "tools/schema", *(x for name, path in documents for x in ("--check", name, path))],
+                          capture_output=True, text=True, timeout=mt.guard(120), check=False)
+
+
 def test_every_command():
     if subprocess.run([mt.PYTHON, "-c", "import jsonschema"], capture_output=True, check=False).returncode:
         raise mt.Skip("needs jsonschema: tools/make-venv parquet")
-    tool = mt.ROOT / "tools/schema"
-    seen = set()
+    asked = {}  # path of a document: its schema's name, and the command that wrote it
     with mt.scratch() as tmp:
         def check(name, *args, codes=(0,)):
-            path = tmp / f"{name}.out"
+            path = tmp / f"{len(asked)}.{name}.out"
             path.write_text(mt.ok(mt.memtrace(*args), codes).stdout)
-            done = subprocess.run([mt.PYTHON, tool, "--check", name, path], capture_output=True, text=True, timeout=120, check=False)
-            mt.check(done.returncode == 0, f"{args}: {done.stdout[:1500]} {done.stderr[-500:]}\nhint: tools/schema widens a schema")
-            seen.add(name)
+            asked[path] = name, args
             return path
 
         paths = {}
@@ -35,6 +38,7 @@ def test_every_command():
             path = paths[name] = tmp / f"{name}.mtr"
             grown.record(path, job, grown.after(lambda rep, inner=WITHIN[name]: grown.modules_at_peak(rep) and grown.made_by(rep, inner), 3),
                          "what all commands tell of", "--stacks", "--stack-size", 4096)
+            mt.rest_shared()  # files are read now
             whole = check("report", "report", path, "--json")
             check("report", "report", path, "--json", "--by", "stack", "--classes", "extended")
             check("flow", "report", path, "--json", "--flow")
@@ -49,19 +53,29 @@ def test_every_command():
         some = tmp / "some.mtr"
         grown.record(some, mt.shared_job("mlp"), lambda rep: "mean_step" in rep.get("sampling", {}), "a step of a window", "--steps", 1,
                      "--every", "0.5s")
+        mt.rest_shared()
         mt.check("mean_step" in json.loads(check("report", "report", some, "--json").read_text())["sampling"], "no step was traced")
         for by in ("op", "category", "device", "module", "name", "region", "symbol", "stack"):
             check("diff", "diff", paths["mlp"], paths["transformer"], "--json", "--by", by)
+        at_work = mt.shared_job("mlp").pid, mt.shared_job("transformer").pid
         check("ps", "ps", "--json")
-        check("plan", "plan", "-p", mt.shared_job("mlp").pid, "--json")
+        check("plan", "plan", "-p", at_work[0], "--json")
+        mt.rest_shared()
+        seen = {name for name, _ in asked.values()}
         mt.check(seen == {p.name.split(".")[0] for p in (mt.ROOT / "docs/schema").glob("*.schema.json")}, f"checked: {seen}")
+        done = against_schemas([(name, path) for path, (name, _) in asked.items()])
+        if done.returncode:
+            of = [args for path, (_, args) in asked.items() if str(path) in done.stdout]
+            raise AssertionError(f"{of}: {done.stdout[:1500]} {done.stderr[-500:]}\nhint: tools/schema widens a schema")
 
         # The check itself: a field that is new, one that is missing, one of another type.
         document = json.loads(whole.read_text())
         wrongs = {"extra": {**document, "extra": 1}, "steps": {**document, "steps": "many"}}
         wrongs["lost"] = {k: v for k, v in document.items() if k != "lost"}
+        wrong_at = {word: tmp / f"wrong.{i}.out" for i, word in enumerate(wrongs)}
         for word, wrong in wrongs.items():
-            whole.write_text(json.dumps(wrong))
-            done = subprocess.run([mt.PYTHON, tool, "--check", "report", whole], capture_output=True, text=True, timeout=120,
-                                  check=False)
-            mt.check(done.returncode == 1 and word in done.stdout, f"{word} was not noticed: {done.stdout} {done.stderr}")
+            wrong_at[word].write_text(json.dumps(wrong))
+        done = against_schemas([("report", path) for path in wrong_at.values()])
+        for word, path in wrong_at.items():
+            said = [line for line in done.stdout.splitlines() if f": {path}: " in line]
+            mt.check(done.returncode == 1 and len(said) == 1 and word in said[0], f"{word} was not noticed: {done.stdout} {done.stderr}")
