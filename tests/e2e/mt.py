@@ -397,6 +397,16 @@ def one_at_a_time():
         yield
 
 
+@contextlib.contextmanager
+def of_this_run(name):
+    """A file that all lanes of a run see (tests/e2e/run makes their folder), one at a time; empty at first."""
+    folder = os.environ.get("MT_RUN")
+    with open(pathlib.Path(folder) / name, "a+") if folder else tempfile.TemporaryFile("w+") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        f.seek(0)
+        yield f
+
+
 def make(*targets):
     """CompletedProcess of make for these, which may be there already."""
     with one_at_a_time():

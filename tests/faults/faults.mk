@@ -23,5 +23,5 @@ check-faults: $(B)/memtrace fault-targets ## every fault, injected while a job t
 # What make check has time for.
 check-faults-short: $(B)/memtrace fault-targets
 	@tools/make-venv
-	@tests/faults/run --quick
+	@tests/faults/run --quick --lanes 2
 check-e2e: check-faults-short
