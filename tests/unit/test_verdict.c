@@ -110,7 +110,7 @@ static void nothing_wrong_is_no_problem(void **state)
 	assert_int_equal(v.lines[0].kind, VERDICT_PEAK);
 	assert_string_equal(v.lines[0].text, "Peak 10.0 GiB on cuda:0 after 5.50 \xc2\xb5s, in backward, in each of 100 steps: "
 			    "50 % activations, 20 % parameters, 20 % optimizer state");
-	assert_string_equal(v.lines[1].text, "Nothing grows, in 100 steps.");
+	assert_string_equal(v.lines[1].text, "No tensors grow, in 100 steps.");
 	assert_non_null(strstr(v.lines[2].text, "Complete: nothing was lost in 100 \xc2\xb5s; "
 			       "tracing cost 3.1 % of the job's CPU time."));
 }
@@ -131,7 +131,7 @@ static void growth_in_gaps_is_not_said(void **state)
 	assert_non_null(strstr(l->next, "memtrace record -p"));
 	f.r.sampling.learned.is_on = 1;
 	v = judged();
-	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "Nothing grows, in 100 steps.");
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "No tensors grow, in 100 steps.");
 }
 
 /* RSS as of two windows, and between them: a moment that came and went is told, what stays or grows on is another matter. */

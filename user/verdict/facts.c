@@ -122,6 +122,17 @@ struct facts_steps facts_of_steps(const struct report *r)
 	return f;
 }
 
+uint32_t facts_to_record(const struct report *r)
+{
+	const struct report_proc *steps = proc_with_steps(r);
+	uint32_t pid = r->run.pid ? r->run.pid : steps ? steps->pid : 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].pid == pid && r->procs[i].gone == 1)
+			return 0;
+	return pid;
+}
+
 /* --- ranks ----------------------------------------------------------------------------------------------- */
 
 #define RANKS_SEEN 1024

@@ -34,6 +34,8 @@ struct facts_steps {
 	uint8_t phase;			/* enum phase of the process's peak; 0: not known, or other */
 };
 struct facts_steps facts_of_steps(const struct report *r);
+/* The process to record again: the one that was asked for, else one that steps. 0: none is left. */
+uint32_t facts_to_record(const struct report *r);
 
 /* RSS between windows of traced steps, where it came down again. */
 struct facts_unseen {

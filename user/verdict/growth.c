@@ -87,13 +87,24 @@ void judge_leak(const struct judge *j)
 	say_leak_next(j, row, at);
 }
 
+/* Else what tensors lie in is all that was looked at. */
+static bool is_malloc_watched(const struct report *r)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev == MT_DEV_HOST)
+			return true;
+	return false;
+}
+
 static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 {
+	uint32_t pid = facts_to_record(r);
 	char a[24], b[24];
 
 	say(l->text, "Whether anything grows was not seen: %s of %s steps were traced, and what lives on between them is "
 	    "hidden.", fmt_count(a, (double)r->sampling.steps_traced), fmt_count(b, (double)r->sampling.steps_seen));
-	say(l->next, "trace all steps for a minute: memtrace record -p %u -d 60", r->run.pid);
+	if (pid)
+		say(l->next, "trace all steps for a minute: memtrace record -p %u -d 60", pid);
 }
 
 void judge_growth(const struct judge *j)
@@ -113,6 +124,7 @@ void judge_growth(const struct judge *j)
 	else if (report_growth_is_hidden(j->r))
 		say_growth_hidden(l, j->r);
 	else
-		say(l->text, "Nothing grows, in %s %s.", fmt_count(a, (double)k->ticks),
+		say(l->text, "%s, in %s %s.", is_malloc_watched(j->r) ? "Nothing grows" : "No tensors grow",
+		    fmt_count(a, (double)k->ticks),
 		    k->per_step ? "steps" : "half seconds");
 }

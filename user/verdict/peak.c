@@ -88,19 +88,10 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 		say_traced(text, r, d);
 	else if (f->outside)
 		say(text, ", outside of the %zu steps", f->cnt);
+	else if (f->is_cut && !f->near)
+		say(text, ", before the last %zu steps", f->cnt);
 	else if (f->cnt > 1)
 		say_steps(text, f->near, f->cnt, f->is_cut ? " last" : "");
-}
-
-/* The process to record again: the one that was asked for, else one that steps. 0: none is left. */
-static uint32_t to_record(const struct report *r, const struct facts_steps *f)
-{
-	uint32_t pid = r->run.pid ? r->run.pid : f->proc ? f->proc->pid : 0;
-
-	for (size_t i = 0; i < r->procs_cnt; i++)
-		if (r->procs[i].pid == pid && r->procs[i].gone == 1)
-			return 0;
-	return pid;
 }
 
 #define ALL_STEPS_S 10 /* so long all steps are recorded for estimate, and as long as … */
@@ -109,8 +100,7 @@ static uint32_t to_record(const struct report *r, const struct facts_steps *f)
 /* What says it to the byte. estimate refuses recordings of some steps: with the command that makes one of all. */
 static void say_estimate(const struct judge *j, struct verdict_line *l, const char *how)
 {
-	const struct facts_steps f = facts_of_steps(j->r);
-	uint32_t pid = to_record(j->r, &f);
+	uint32_t pid = facts_to_record(j->r);
 	uint64_t seen = j->r->sampling.steps_seen, span_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
 	uint64_t wait_s = seen ? span_ns / seen * ALL_STEPS / 1000000000 : 0;
 
