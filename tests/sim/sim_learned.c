@@ -8,7 +8,8 @@
  *	sim_learned SEED [SECONDS]    from this seed on; a failure names the seed of its run
  *
  * Held to it: the model's invariants (what has a label and what has none are parts of all that lived), a block is told of once
- * and after it was allocated, the report is the same again; and of jobs whose steps repeat exactly each label is right.
+ * and after it was allocated, the report is the same again; and of jobs whose steps repeat exactly, and whose kinds of
+ * steps are unlike (docs/sampling.md), each label is right.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,14 +141,33 @@ static void put_step(struct job *j)
 		put(j, (struct event){ .kind = EV_GONE });
 }
 
+static bool are_near(uint32_t a, uint32_t b)
+{
+	return (a < b ? a : b) >= 0.88 * (a < b ? b : a);
+}
+
+/*
+ * Of steps that repeat exactly the two kinds are none that could be taken for each other: they have no size in common, so an
+ * allocation fits by half at most, and one has less than 0.88 of the other's: together below LEARNED_FITS.
+ */
+static void fill_kinds(struct job *j)
+{
+	for (unsigned k = 0; k < 2; k++) {
+		uint32_t sizes_from = j->repeats ? 16 * 50 * k : 0;
+
+		do
+			j->lengths[k] = 5 + below(LENGTH - 5);
+		while (k && j->repeats && are_near(j->lengths[0], j->lengths[1]));
+		for (uint32_t i = 0; i < j->lengths[k]; i++)
+			j->steps[k][i] = (struct made){ sizes_from + 16 * (1 + below(50)), below(OPS), below(3),
+							 below(4) != 0 };
+	}
+}
+
 static void fill(struct job *j)
 {
 	put(j, (struct event){ .kind = EV_PROC });
-	for (unsigned k = 0; k < 2; k++) {
-		j->lengths[k] = 5 + below(LENGTH - 5);
-		for (uint32_t i = 0; i < j->lengths[k]; i++)
-			j->steps[k][i] = (struct made){ 16 * (1 + below(50)), below(OPS), below(3), below(4) != 0 };
-	}
+	fill_kinds(j);
 	put_level(j, EV_LEVEL_GAP, MT_LEVEL_WATCH);
 	while (j->cnt < RUN_EVENTS) {
 		put_level(j, EV_LEVEL_ARMED, MT_LEVEL_FULL);
