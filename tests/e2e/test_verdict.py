@@ -162,6 +162,24 @@ def test_holes():
         mt.check(abs(high[0] - high[1]) < 100 << 20, f"both were as high once: {high}")
 
 
+def test_memory_of_no_tensor():
+    """RSS grows and tensors do not; what is proposed names the line that allocates."""
+    with mt.scratch() as d, mt.job("verdict", "bytes", "--rest", 50, "--quiet", "--warmup", 0.3) as job:
+        grown.record(d / "a.mtr", job, lambda rep: first_kind(rep) == "rss", "memory that grows")
+        rep, lines = verdict_of(d / "a.mtr")
+        took = sorted(s["marks"]["step"]["t"] - s["begin"] for s in rep["phases"]["steps"] if s["begin"] and "step" in s["marks"])
+        a_second = 1e9 / took[len(took) // 2]
+        mt.check(0.7 * a_second <= lines[0]["bytes"] / (1 << 20) <= 1.3 * a_second, f"{lines[0]}: {a_second:.1f} steps a second, a MiB each")
+        mt.check(not rep["leaks"] and not any(line["kind"] == "growth" for line in lines), f"{lines}")
+        command = shlex.split(re.search(r"memtrace (record .*) -d 60", lines[0]["next"])[1])
+        with mt.start(*command, "-o", str(d / "b.mtr")) as tracer:
+            grown.wait(tracer, d / "b.mtr", lambda rep: first_kind(rep) == "leak" and rep["leaks"][0].get("stack"), "the line")
+            mt.finish(tracer, d / "b.mtr")
+        _, lines = verdict_of(d / "b.mtr")
+        line = 1 + next(i for i, text in enumerate((mt.JOBS / "verdict.py").read_text().splitlines()) if "kept.append(bytearray" in text)
+        mt.check(f"verdict.py:{line} in " in lines[0]["text"], f"{lines}")
+
+
 def test_rank():
     """One of four ranks has 4 MiB more than its like."""
     with mt.scratch() as d:

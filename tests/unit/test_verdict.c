@@ -169,6 +169,39 @@ static void a_moment_between_windows_is_told(void **state)
 	assert_int_equal(facts_of_unseen(&f.r).more, 0);
 }
 
+#define S 1000000000ull
+
+/* Memory that no tensor has, and that grows on: said where no place of tensors grows, and in place of "no tensors grow". */
+static void memory_beside_tensors_that_grows(void **state)
+{
+	struct point rss[100], live[100];
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++) { /* first read after a while; 4 MiB a second */
+		rss[i] = (struct point){ FIX_T0 + i * S, (1000 + 4 * i) * MIB, i < 4 ? 0 : (1000 + 4 * i) * MIB };
+		live[i] = (struct point){ FIX_T0 + i * S, (1 + 4 * i) * MIB, (1 + 4 * i) * MIB };
+	}
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ rss, 100, S };
+	v = judged();
+	assert_non_null(line_of(&v, VERDICT_RSS));
+	assert_null(line_of(&v, VERDICT_GROWTH));
+	assert_int_equal(line_of(&v, VERDICT_RSS)->severity, VERDICT_HINT);
+	assert_in_range(line_of(&v, VERDICT_RSS)->bytes, 3.9 * MIB, 4.1 * MIB);
+	assert_non_null(strstr(line_of(&v, VERDICT_RSS)->next, "memtrace record -p 10 --probes"));
+	f.devs[1].dev = MT_DEV_CPU;
+	f.devs[1].peak = GIB;
+	f.devs[1].series = (struct series){ live, 100, S }; /* tensors have all of it */
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	f.devs[1].series.cnt = 0;
+	for (size_t i = 60; i < 100; i++) /* a cache that has filled */
+		rss[i].live_end = rss[60].live_end;
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	for (size_t i = 0; i < 100; i++) /* 40 MiB in all */
+		rss[i].live_end = (1000 + 4 * i / 10) * MIB;
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+}
+
 /* It matters by what all steps made of it, and says what it was counted in. */
 static void a_leak_of_some_steps(void **state)
 {
@@ -764,6 +797,7 @@ int main(void)
 		cmocka_unit_test_setup(nothing_wrong_is_no_problem, sound),
 		cmocka_unit_test_setup(growth_in_gaps_is_not_said, sound),
 		cmocka_unit_test_setup(a_moment_between_windows_is_told, sound),
+		cmocka_unit_test_setup(memory_beside_tensors_that_grows, sound),
 		cmocka_unit_test_setup(a_leak_of_some_steps, sound),
 		cmocka_unit_test_setup(what_was_not_seen_is_not_complete, sound),
 		cmocka_unit_test_setup(before_the_first_traced_step, sound),

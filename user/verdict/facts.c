@@ -8,6 +8,7 @@
 #include "event/event.h"
 #include "event/rank_label.h"
 #include "timeline/report.h"
+#include "timeline/trend.h"
 
 const struct report_dev *facts_device(const struct report *r)
 {
@@ -302,6 +303,45 @@ struct facts_holes facts_of_holes(const struct report *r)
 	if (!f.is_host && f.idle > freed)
 		f.idle = freed;
 	return f.held == UINT64_MAX ? none : f;
+}
+
+/* --- memory that is no tensor's ---------------------------------------------------------------------------- */
+
+#define GROWING_POINTS 24
+#define GROWING_NS 5000000000ull    /* less is how a job begins */
+#define GROWING_LEAST (64ull << 20) /* libraries and caches have as much */
+#define GROWING_PART 20		    /* of all that the processes have */
+
+/* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
+struct facts_growing facts_of_growing(const struct report *r)
+{
+	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
+	const struct report_dev *d = malloc_or_cpu(r);
+	uint64_t points[GROWING_POINTS], end_ns = 0, begin_ns = 0, was = 0, is = 0;
+	struct facts_growing f = { 0 };
+	struct trend t;
+
+	for (size_t i = 0; i < held->cnt; i++) {
+		begin_ns = !end_ns && held->points[i].live_end ? held->points[i].ts_ns : begin_ns;
+		end_ns = held->points[i].live_end ? held->points[i].ts_ns : end_ns;
+	}
+	if (end_ns < begin_ns + GROWING_NS)
+		return f;
+	begin_ns += (end_ns - begin_ns) / 4;
+	for (size_t i = 0; i < GROWING_POINTS; i++)
+		points[i] = at_time(held, begin_ns + (end_ns - begin_ns) / (GROWING_POINTS - 1) * i);
+	t = trend_of(points, GROWING_POINTS);
+	if (d) {
+		was = at_time(&d->series, begin_ns);
+		is = at_time(&d->series, end_ns);
+	}
+	if (!trend__grows(&t, GROWING_LEAST) || (is > was && t.growth < is - was + GROWING_LEAST))
+		return f;
+	f.grown = t.growth - (is > was ? is - was : 0);
+	f.now = points[GROWING_POINTS - 1];
+	f.per_second = t.slope * (GROWING_POINTS - 1) * 1e9 / (double)(end_ns - begin_ns);
+	f.is_host = d && d->dev == MT_DEV_HOST;
+	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
 }
 
 /* --- modules --------------------------------------------------------------------------------------------- */

@@ -72,6 +72,14 @@ struct facts_holes {
 };
 struct facts_holes facts_of_holes(const struct report *r);
 
+/* Anonymous memory of all processes that grows and goes on growing, by more than what tensors (or malloc's blocks) do. */
+struct facts_growing {
+	uint64_t grown, now; /* 0: it does not */
+	double per_second;
+	int is_host; /* malloc's blocks were looked at */
+};
+struct facts_growing facts_of_growing(const struct report *r);
+
 /* Modules of one pattern ("layers.*"). */
 struct facts_module {
 	char path[TEXT_BYTES_MAX];

@@ -96,6 +96,24 @@ static bool is_malloc_watched(const struct report *r)
 	return false;
 }
 
+/* What grows beside tensors; of DataLoader's workers another rule has said more. */
+void judge_rss(const struct judge *j)
+{
+	struct facts_growing f = facts_of_growing(j->r);
+	uint32_t pid = facts_to_record(j->r);
+	struct verdict_line *l;
+	char a[24], b[24], c[24];
+
+	if (!f.grown || j->r->leaks.cnt || facts_of_workers(j->r).grown > f.grown / 2)
+		return;
+	l = line(j, VERDICT_RSS, VERDICT_HINT, (uint64_t)f.per_second);
+	say(l->text, "The job's memory (RSS) grows by %s a second, to %s by now, and %s of that is not in %s",
+	    fmt_bytes(a, l->bytes), fmt_bytes(b, f.now), fmt_bytes(c, f.grown), f.is_host ? "blocks of malloc" : "tensors");
+	if (!f.is_host && pid)
+		say(l->next, "which line allocates it: memtrace record -p %u --probes framework,flow,regions,kernel,host "
+		    "--stacks=python -d 60", pid);
+}
+
 static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 {
 	uint32_t pid = facts_to_record(r);
@@ -115,6 +133,9 @@ void judge_growth(const struct judge *j)
 
 	if (k->cnt || !facts_device(j->r) || facts_is_untraced(j->r))
 		return;
+	for (size_t i = 0; i < j->v->cnt; i++)
+		if (j->v->lines[i].kind == VERDICT_RSS)
+			return;
 	l = line(j, VERDICT_GROWTH, VERDICT_FACT, 0);
 	if (k->too_short)
 		say(l->text, "Too short to say whether anything grows: %s %s, and %u are the least.", fmt_count(a,

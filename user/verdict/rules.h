@@ -58,6 +58,7 @@ void judge_ends(const struct judge *j);
 /* growth.c */
 void judge_leak(const struct judge *j);
 void judge_growth(const struct judge *j);
+void judge_rss(const struct judge *j);
 /* host.c: what the machine's memory is held by */
 void judge_host(const struct judge *j);
 void judge_host_beside(const struct judge *j); /* behind the peak: what is little beside a GPU's */

@@ -93,6 +93,7 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 	v->cnt = 0;
 	judge_ends(&j);
 	judge_leak(&j);
+	judge_rss(&j);
 	judge_ranks(&j);
 	judge_reserved(&j);
 	judge_host(&j);
@@ -116,6 +117,7 @@ const char *verdict_kind_name(unsigned kind)
 		[VERDICT_STATE] = "state", [VERDICT_PEAK] = "peak", [VERDICT_NOTHING] = "nothing",
 		[VERDICT_GROWTH] = "growth", [VERDICT_INCOMPLETE] = "incomplete", [VERDICT_COMPLETE] = "complete",
 		[VERDICT_RECOMPILES] = "recompiles",
+		[VERDICT_RSS] = "rss",
 	};
 
 	return kind < VERDICT_KINDS && names[kind] ? names[kind] : "?";

@@ -8,6 +8,7 @@
     growing  two DataLoader workers that read on and on in a list of Python objects which they share with their parent
     holes    600 MiB of small tensors, of which all but every 16th go; then small steps
     trimmed  the same, and malloc_trim(0) behind it
+    bytes    a list that gets a bytearray of 1 MiB in each step
 """
 import ctypes
 import signal
@@ -15,7 +16,7 @@ import sys
 
 import job
 
-KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed")
+KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed", "bytes")
 
 
 def spike(torch, args):
@@ -30,6 +31,16 @@ def spike(torch, args):
         loss.backward()
         opt.step()
         return loss
+
+    return step
+
+
+def keeps_bytes(torch, args):
+    inner, kept = state(torch, args), []
+
+    def step():
+        kept.append(bytearray(1 << 20))
+        return inner()
 
     return step
 
@@ -103,7 +114,8 @@ def holes(torch, args):
 def build(args):
     import torch
 
-    return {"spike": spike, "state": state, "workers": workers, "growing": growing, "holes": holes, "trimmed": holes}[KIND](torch, args)
+    return {"spike": spike, "state": state, "workers": workers, "growing": growing, "holes": holes, "trimmed": holes,
+            "bytes": keeps_bytes}[KIND](torch, args)
 
 
 if __name__ == "__main__":
