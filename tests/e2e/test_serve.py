@@ -146,7 +146,7 @@ def shared_serving():
 
 
 def close_file():
-    """Called by the runner after the last test of this file: the next ones have the shared job for themselves."""
+    """Called by the runner after the last test of this file, and by those that have the shared job for themselves."""
     proc = mt.shared_tracers.pop("serve", None)
     if proc:
         proc.close()
@@ -474,6 +474,7 @@ def need_sandbox():
 def test_rules_of_the_unit():
     """Under the unit's rules it traces a PyTorch job whose libraries are in a folder that is hidden for it; through the port."""
     need_sandbox()
+    close_file()
     job = mt.shared_job("mlp")
     path = f"/run/memtrace/unit-{os.getpid()}"
     with mt.Proc([*under_the_unit(), "serve", "-p", job.pid, "--listen", f"unix:{path}"]) as proc:
@@ -991,6 +992,7 @@ def cpu_seconds(pid):
 
 def test_what_it_costs():
     """Noted, and held to limits with much air: the machine may be busy."""
+    close_file()
     job = mt.shared_job("mlp")
     with serving(job.pid) as s:
         def spent(seconds, work):
