@@ -186,7 +186,7 @@ def test_rank():
         mt.ok(mt.memtrace("record", "-q", "-o", d / "a.mtr", "--", mt.PYTHON, "-m", "torch.distributed.run", "--standalone",
                           "--nproc-per-node", 4, mt.JOBS / "ranks.py", "--heavy", 2, "--steps", 10, timeout=160), (0, 3))
         _, lines = verdict_of(d / "a.mtr")
-        mt.check(lines[0]["kind"] == "rank" and lines[0]["text"].startswith("Rank 2 stands out") and "--by rank" in lines[0]["next"], f"{lines}")
+        mt.check(lines[0]["kind"] == "rank" and lines[0]["text"].startswith("Rank 2 stands out") and "--rank 2" in lines[0]["next"], f"{lines}")
         mt.check(3 << 20 < lines[0]["bytes"] < 5 << 20, f"{lines[0]}")
 
 

@@ -14,6 +14,7 @@
 #include "verdict/verdict.h"
 #include "view_fix.h"
 
+#define S 1000000000ull
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
 #define STEPS 100
@@ -168,8 +169,6 @@ static void a_moment_between_windows_is_told(void **state)
 	f.r.sampling.is_on = 0;
 	assert_int_equal(facts_of_unseen(&f.r).more, 0);
 }
-
-#define S 1000000000ull
 
 /* Memory that no tensor has, and that grows on: said where no place of tensors grows, and in place of "no tensors grow". */
 static void memory_beside_tensors_that_grows(void **state)
@@ -476,6 +475,47 @@ static void a_refusal(void **state)
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 }
 
+/* Who asks in the night why it died is not told that nothing grows, where what is live rose until then; and who held it. */
+static void a_refusal_after_a_rise(void **state)
+{
+	struct report_oom *o = &f.r.ooms.rows[0];
+	struct point live[20];
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < 20; i++)
+		live[i] = (struct point){ FIX_T0 + i * S, (i + 1) * GIB / 2, (i + 1) * GIB / 2 };
+	f.devs[0].series = (struct series){ live, 20, S };
+	*o = (struct report_oom){ .kind = OOM_DEVICE, .dev = MT_DEV_CUDA0, .ts_ns = FIX_T0 + 19 * S + 123456789, .pid = 10,
+				  .times = 1, .comm = (char *)"python", .op = (char *)"aten::addmm", .region = (char *)"",
+				  .api = (char *)"", .asked = 2 * GIB, .live = 10 * GIB };
+	f.r.ooms.cnt = f.r.ooms.total = 1;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "10.0 GiB were live (5.00 GiB 9.56 s before)",
+		 "what held it, by module: memtrace report job.mtr --by module --at 19.123s");
+	v = judged();
+	assert_null(line_of(&v, VERDICT_GROWTH));
+	for (size_t i = 0; i < 20; i++) /* it had lived for long */
+		live[i].live_end = live[i].live_max = 9 * GIB;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "10.0 GiB were live", "--at 19.123s");
+	v = judged();
+	assert_null(strstr(line_of(&v, VERDICT_OUT_OF_MEMORY)->text, "before"));
+	assert_non_null(line_of(&v, VERDICT_GROWTH));
+}
+
+/* What held it, where that was in tensors; else how its lines are found. */
+static void a_kill(void **state)
+{
+	struct report_oom *o = &f.r.ooms.rows[0];
+
+	(void)state;
+	f.r.ooms.cnt = f.r.ooms.total = 1;
+	*o = (struct report_oom){ .kind = OOM_DEATH, .marked = 1, .killed = 1, .pid = 10, .comm = (char *)"python",
+				  .exit_status = 9, .ts_ns = FIX_T0 + S, .rss_total = 60 * GIB, .live = 40 * GIB };
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "took process 10", "--by module --at 1.000s");
+	o->live = GIB;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "took process 10", "1.00 GiB of it was in tensors; ");
+}
+
 static void make_rank(size_t i, uint64_t peak)
 {
 	snprintf(f.texts[i][0], sizeof(f.texts[i][0]), "RANK=%zu", i);
@@ -499,7 +539,7 @@ static void a_fat_rank(void **state)
 	f.procs[3].peak = 15 * GIB;
 	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3 stands out: its peak is 15.0 GiB, "
 		 "1.5 times the median of 8 ranks (10.0 GiB)",
-		 "report job.mtr --by rank");
+		 "report job.mtr --rank 3 --by module");
 	f.procs[3].peak = 11 * GIB; /* as ranks differ */
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 }
@@ -512,7 +552,7 @@ static void a_rank_that_was_judged(void **state)
 
 	(void)state;
 	f.r.ranks = &k;
-	first_is(VERDICT_RANK, VERDICT_PROBLEM, 2 * GIB, "Rank 1 stands out", "--by rank");
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 2 * GIB, "Rank 1 stands out", "--rank 1 --by module");
 	k.outliers_cnt = 0;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 }
@@ -573,6 +613,28 @@ static void what_saves_little_is_not_proposed(void **state)
 		 "checkpoint head: up to 512 MiB less");
 }
 
+/* Where stacks were taken: the program's own line, of several stacks together. */
+static void the_peak_has_a_line(void **state)
+{
+	struct report_frame a[] = {
+		{ .kind = EV_FRAME_PYTHON, .function = (char *)"forward", .line = 9,
+		  .file = (char *)"/usr/lib/python3/site-packages/torch/nn/linear.py" },
+		{ .kind = EV_FRAME_PYTHON, .function = (char *)"forward", .file = (char *)"train.py", .line = 42 },
+	}, b[] = { { .kind = EV_FRAME_PYTHON, .function = (char *)"load", .file = (char *)"data.py", .line = 7 } };
+	struct report_stack rows[] = {
+		{ .frames = b, .frames_cnt = 1, .at_peak = 3 * GIB }, { .frames = a, .frames_cnt = 2, .at_peak = 2 * GIB },
+		{ .frames = a, .frames_cnt = 2, .at_peak = 2 * GIB },
+	};
+
+	(void)state;
+	f.r.stacks.rows = rows;
+	f.r.stacks.cnt = 3;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 4.00 GiB made at train.py:42 in forward", "");
+	rows[0].at_peak = GIB / 4;
+	rows[1].at_peak = rows[2].at_peak = 0; /* less than is worth a word */
+	assert_null(strstr(judged().lines[0].text, "made at"));
+}
+
 static void state_of_training(void **state)
 {
 	(void)state;
@@ -580,6 +642,9 @@ static void state_of_training(void **state)
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 5 * GIB;
 	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state, 20 % parameters",
 		 "8-bit state: some 3.75 GiB less; memtrace estimate job.mtr --optimizer 8bit");
+	f.devs[0].cats[CAT_PARAMETER].at_peak = 4 * GIB; /* half of it made by the optimizer: names say so */
+	f.r.names.by_kind[EV_TENSOR_PARAMETER].bytes = 2 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 9 * GIB, "50 % optimizer state, 40 % parameters", "8-bit state");
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 2 * GIB;
 	f.devs[0].cats[CAT_PARAMETER].at_peak = 6 * GIB;
 	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 2 ranks: up to 4.00 GiB less each");
@@ -808,11 +873,14 @@ int main(void)
 		cmocka_unit_test_setup(a_leak_that_was_caught, sound),
 		cmocka_unit_test_setup(reserved_and_idle, sound),
 		cmocka_unit_test_setup(a_refusal, sound),
+		cmocka_unit_test_setup(a_refusal_after_a_rise, sound),
+		cmocka_unit_test_setup(a_kill, sound),
 		cmocka_unit_test_setup(a_fat_rank, sound),
 		cmocka_unit_test_setup(a_rank_that_was_judged, sound),
 		cmocka_unit_test_setup(activations, sound),
 		cmocka_unit_test_setup(a_peak_of_a_leak, sound),
 		cmocka_unit_test_setup(what_saves_little_is_not_proposed, sound),
+		cmocka_unit_test_setup(the_peak_has_a_line, sound),
 		cmocka_unit_test_setup(state_of_training, sound),
 		cmocka_unit_test_setup(of_some_steps_the_command_records_all, sound),
 		cmocka_unit_test_setup(a_price_that_is_not_known_is_not_said, sound),

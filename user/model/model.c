@@ -336,8 +336,8 @@ static void model__attach(struct model *m, const struct event *ev)
 	if (!p)
 		return;
 	standstill__attach(&p->standstill, &m->attach, ev);
-	if (p->is_being_set && !(ev->flags & EV_ATTACH_BEGINS) && !p->was_set) {
-		p->was_set = true;
+	if (p->is_being_set && !(ev->flags & EV_ATTACH_BEGINS) && !p->set_ts_ns) {
+		p->set_ts_ns = m->now_ns;
 		growth_clock__anew(&p->clock, m->last_id, m->now_ns);
 	}
 	p->is_being_set = ev->flags & EV_ATTACH_BEGINS;

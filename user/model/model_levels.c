@@ -328,7 +328,7 @@ static bool sampler__counts(const struct sampler *s, const struct model *m, cons
 /* Watched: at rest, or before the first operator's probe was set. */
 static enum paid_step sampler__paid_step(const struct sampler *s, const struct proc *p, bool is_whole)
 {
-	bool is_unset = p->how == EV_PROC_ATTACHED && !p->is_being_set && !p->was_set;
+	bool is_unset = p->how == EV_PROC_ATTACHED && !p->is_being_set && !p->set_ts_ns;
 
 	if ((is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH) ||
 	    (is_unset && !s->window && s->state == EV_LEVEL_GAP))

@@ -7,7 +7,24 @@
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
+#include "verdict/facts.h"
 #include "verdict/rules.h"
+
+static void say_rise(char *text, const struct judge *j, const struct report_oom *o)
+{
+	struct facts_rise rise = facts_of_rise(j->r, o);
+	char a[24], b[24];
+
+	if (rise.ns)
+		say(text, " (%s %s before)", fmt_bytes(a, rise.before), fmt_ns(b, rise.ns));
+}
+
+/* What was live then, by whom; --at takes milliseconds, and what was refused is at their end. */
+static void say_who_held(char *next, const struct judge *j, const struct report_oom *o)
+{
+	say(next, "what held it, by module: memtrace report %s --by module --at %.3fs", j->file,
+	    (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
+}
 
 static void say_refused(const struct judge *j, const struct report_oom *o)
 {
@@ -19,6 +36,7 @@ static void say_refused(const struct judge *j, const struct report_oom *o)
 	if (o->times > 1)
 		say(l->text, ", %" PRIu64 " times", o->times);
 	say(l->text, "; %s were live", fmt_bytes(a, o->live));
+	say_rise(l->text, j, o);
 	if (o->reserved)
 		say(l->text, ", %s reserved, of it %s free in pieces of %s at most", fmt_bytes(a, o->reserved),
 		    fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
@@ -27,6 +45,8 @@ static void say_refused(const struct judge *j, const struct report_oom *o)
 	if (o->reserved && o->unused >= o->asked)
 		say(l->next, "the free %s would have held it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		    fmt_bytes(a, o->unused));
+	else if (o->live)
+		say_who_held(l->next, j, o);
 }
 
 static void say_killed(const struct judge *j, const struct report_oom *o)
@@ -39,6 +59,13 @@ static void say_killed(const struct judge *j, const struct report_oom *o)
 	    name(comm, o->comm, "?"), fmt_ns(a, after(j->r, o->ts_ns)));
 	if (o->rss_total)
 		say(l->text, "; its RSS was %s (anonymous %s)", fmt_bytes(a, o->rss_total), fmt_bytes(b, o->rss[MT_RSS_ANON]));
+	if (o->rss_total)
+		say_rise(l->text, j, o);
+	if (o->live && o->live >= o->rss_total / 2)
+		say_who_held(l->next, j, o);
+	else if (o->rss_total && !facts_is_malloc_watched(j->r))
+		say(l->next, "%s of it was in tensors; recorded with --probes framework,flow,regions,kernel,host "
+		    "--stacks=python it says which lines made the rest", fmt_bytes(a, o->live));
 }
 
 /* A signal alone says nothing of memory; SIGKILL may be anybody's. */
@@ -74,19 +101,12 @@ static void judge_exit(const struct judge *j)
 /* The last refusal or kill, else the last death. */
 void judge_ends(const struct judge *j)
 {
+	const struct report_oom *o = facts_refusal(j->r);
 	const struct report *r = j->r;
 
-	for (size_t i = r->ooms.cnt; i-- > 0;) {
-		const struct report_oom *o = &r->ooms.rows[i];
-
-		if (o->kind != OOM_DEATH) {
-			say_refused(j, o);
-			return;
-		}
-		if (o->marked || o->killed) {
-			say_killed(j, o);
-			return;
-		}
+	if (o) {
+		(o->kind == OOM_DEATH ? say_killed : say_refused)(j, o);
+		return;
 	}
 	for (size_t i = r->ooms.cnt; i-- > 0;)
 		if (!signal_sends_away(WTERMSIG((int)r->ooms.rows[i].exit_status))) {

@@ -27,6 +27,14 @@ const struct report_dev *facts_device(const struct report *r)
 	return best;
 }
 
+bool facts_is_malloc_watched(const struct report *r)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev == MT_DEV_HOST)
+			return true;
+	return false;
+}
+
 bool facts_is_untraced(const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
@@ -98,17 +106,30 @@ static uint8_t phase_of(const struct report *r, uint64_t peak)
 	return phases[best].peak + peak / NEAR_PART >= peak && phases[0].peak < phases[best].peak ? (uint8_t)best : 0;
 }
 
+/* Of one that began before its operators had their probes, less than all was seen. */
+static bool step_was_seen(const struct step_marks *s, const struct report_proc *p, bool is_first)
+{
+	return s->begin_ts_ns >= p->set_ts_ns && (!is_first || step_marks__peak(s));
+}
+
 struct facts_steps facts_of_steps(const struct report *r)
 {
 	struct facts_steps f = { .proc = proc_with_steps(r) };
-	uint64_t peaks[STEPS_MAX];
+	uint64_t peaks[STEPS_MAX], unseen = 0;
 
 	if (!f.proc)
 		return f;
 	f.peak = step_marks__peak(&f.proc->highest_step);
-	for (size_t i = 0; i < r->marks.steps_cnt && f.cnt < STEPS_MAX; i++)
-		if (r->marks.steps[i].pid == f.proc->pid)
-			peaks[f.cnt++] = step_marks__peak(&r->marks.steps[i]);
+	for (size_t i = 0; i < r->marks.steps_cnt && f.cnt < STEPS_MAX; i++) {
+		const struct step_marks *s = &r->marks.steps[i];
+
+		if (s->pid != f.proc->pid)
+			continue;
+		if (step_was_seen(s, f.proc, !f.cnt))
+			peaks[f.cnt++] = step_marks__peak(s);
+		else
+			unseen++;
+	}
 	if (!f.cnt)
 		return f;
 	qsort(peaks, f.cnt, sizeof(*peaks), by_size);
@@ -117,7 +138,7 @@ struct facts_steps facts_of_steps(const struct report *r)
 		f.near += peaks[i] >= f.peak - f.peak / NEAR_PART;
 		f.high += peaks[i] >= f.median + (f.peak - f.median) / 2;
 	}
-	f.is_cut = f.proc->marks_cnt[MARK_STEP] > f.cnt;
+	f.is_cut = f.proc->marks_cnt[MARK_STEP] > f.cnt + unseen;
 	f.outside = f.proc->peak > f.peak && f.proc->peak - f.peak > f.peak / NEAR_PART;
 	f.phase = phase_of(r, f.proc->peak);
 	return f;
@@ -340,8 +361,42 @@ struct facts_growing facts_of_growing(const struct report *r)
 	f.grown = t.growth - (is > was ? is - was : 0);
 	f.now = points[GROWING_POINTS - 1];
 	f.per_second = t.slope * (GROWING_POINTS - 1) * 1e9 / (double)(end_ns - begin_ns);
-	f.is_host = d && d->dev == MT_DEV_HOST;
+	f.is_host = facts_is_malloc_watched(r);
 	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
+}
+
+/* --- memory was refused ------------------------------------------------------------------------------------ */
+
+const struct report_oom *facts_refusal(const struct report *r)
+{
+	for (size_t i = r->ooms.cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms.rows[i];
+
+		if (o->kind != OOM_DEATH || o->marked || o->killed)
+			return o;
+	}
+	return NULL;
+}
+
+#define RISE_NS 2000000000ull /* in less a job begins */
+#define RISE_PART 5
+
+struct facts_rise facts_of_rise(const struct report *r, const struct report_oom *o)
+{
+	const struct series *s = o->kind == OOM_DEATH ? &r->kernel.rss : NULL;
+	uint64_t has = o->kind == OOM_DEATH ? o->rss_total : o->live;
+	struct facts_rise f = { 0 };
+	size_t first = 0;
+
+	for (size_t i = 0; i < r->devs_cnt && !s; i++)
+		s = r->devs[i].dev == o->dev ? &r->devs[i].series : NULL;
+	while (s && first < s->cnt && !s->points[first].live_max)
+		first++;
+	if (!s || first == s->cnt || o->ts_ns < s->points[first].ts_ns + RISE_NS)
+		return f;
+	f.ns = (o->ts_ns - s->points[first].ts_ns) / 2;
+	f.before = at_time(s, o->ts_ns - f.ns);
+	return f.before > has - has / RISE_PART ? (struct facts_rise){ 0 } : f;
 }
 
 /* --- modules --------------------------------------------------------------------------------------------- */
@@ -526,6 +581,32 @@ const struct report_frame *facts_line(const struct report_frame *frames, size_t 
 			continue;
 		best = f;
 		whose = whose_line(f->file);
+	}
+	return best;
+}
+
+#define STACKS_LOOKED_AT 64u
+
+static int is_same_line(const struct report_frame *a, const struct report_frame *b)
+{
+	return b && a->line == b->line && !strcmp(a->file, b->file);
+}
+
+struct facts_line facts_of_peak_line(const struct report *r)
+{
+	size_t cnt = r->stacks.cnt < STACKS_LOOKED_AT ? r->stacks.cnt : STACKS_LOOKED_AT;
+	const struct report_frame *at[STACKS_LOOKED_AT];
+	struct facts_line best = { NULL, 0 };
+
+	for (size_t i = 0; i < cnt; i++)
+		at[i] = facts_line(r->stacks.rows[i].frames, r->stacks.rows[i].frames_cnt);
+	for (size_t i = 0; i < cnt; i++) {
+		uint64_t bytes = 0;
+
+		for (size_t k = i; k < cnt && at[i]; k++)
+			bytes += is_same_line(at[i], at[k]) ? r->stacks.rows[k].at_peak : 0;
+		if (bytes > best.bytes)
+			best = (struct facts_line){ at[i], bytes };
 	}
 	return best;
 }

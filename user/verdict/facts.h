@@ -13,10 +13,13 @@ struct report;
 struct report_leak;
 struct report_dev;
 struct report_frame;
+struct report_oom;
 struct report_proc;
 
 /* What the verdict is about: the GPU with the highest peak, else the CPU's tensors, else malloc. NULL: no block was seen. */
 const struct report_dev *facts_device(const struct report *r);
+/* Else tensors are all that was looked at. */
+bool facts_is_malloc_watched(const struct report *r);
 /* Only some steps are traced, and none of them yet: what was seen is what already lived, and says little of the job. */
 bool facts_is_untraced(const struct report *r);
 /* WORLD_SIZE as a process was told it; 1: none was. */
@@ -28,7 +31,8 @@ const char *facts_worst_loss(const struct report *r);
 struct facts_steps {
 	const struct report_proc *proc; /* NULL: no step was seen */
 	uint64_t peak, median;		/* of its highest step; of all of them */
-	size_t cnt, near, high;		/* steps; within 1 % of the highest; half as far above the median, or more */
+	size_t cnt, near, high;		/* those that were seen whole; within 1 % of the highest;
+					   half as far above the median, or more */
 	int is_cut;			/* there were more */
 	int outside;			/* the process's peak is above all of them, and in none */
 	uint8_t phase;			/* enum phase of the process's peak; 0: not known, or other */
@@ -80,6 +84,14 @@ struct facts_growing {
 };
 struct facts_growing facts_of_growing(const struct report *r);
 
+/* The last refusal, or kill by the OOM killer; NULL: there was none. */
+const struct report_oom *facts_refusal(const struct report *r);
+/* What was live half of the time before it (RSS, of who was killed), if that is a fifth less or more than that. */
+struct facts_rise {
+	uint64_t before, ns; /* ns before it; 0: it had not risen */
+};
+struct facts_rise facts_of_rise(const struct report *r, const struct report_oom *o);
+
 /* Modules of one pattern ("layers.*"). */
 struct facts_module {
 	char path[TEXT_BYTES_MAX];
@@ -100,5 +112,12 @@ struct facts_module facts_of_checkpoint(const struct report *r);
  * (site-packages, the standard library), but not torch; else the innermost. NULL: no line of Python is known.
  */
 const struct report_frame *facts_line(const struct report_frame *frames, size_t cnt);
+
+/* The line that made most of the peak, of the stacks with most of it; at NULL: none is known. */
+struct facts_line {
+	const struct report_frame *at;
+	uint64_t bytes;
+};
+struct facts_line facts_of_peak_line(const struct report *r);
 
 #endif

@@ -87,15 +87,6 @@ void judge_leak(const struct judge *j)
 	say_leak_next(j, row, at);
 }
 
-/* Else what tensors lie in is all that was looked at. */
-static bool is_malloc_watched(const struct report *r)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev == MT_DEV_HOST)
-			return true;
-	return false;
-}
-
 /* What grows beside tensors; of DataLoader's workers another rule has said more. */
 void judge_rss(const struct judge *j)
 {
@@ -127,11 +118,14 @@ static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 
 void judge_growth(const struct judge *j)
 {
+	const struct report_oom *refused = facts_refusal(j->r);
 	const struct report_leaks *k = &j->r->leaks;
 	struct verdict_line *l;
 	char a[24];
 
 	if (k->cnt || !facts_device(j->r) || facts_is_untraced(j->r))
+		return;
+	if (refused && facts_of_rise(j->r, refused).ns) /* what had not shown how it grows */
 		return;
 	for (size_t i = 0; i < j->v->cnt; i++)
 		if (j->v->lines[i].kind == VERDICT_RSS)
@@ -145,7 +139,7 @@ void judge_growth(const struct judge *j)
 	else if (report_growth_is_hidden(j->r))
 		say_growth_hidden(l, j->r);
 	else
-		say(l->text, "%s, in %s %s.", is_malloc_watched(j->r) ? "Nothing grows" : "No tensors grow",
+		say(l->text, "%s, in %s %s.", facts_is_malloc_watched(j->r) ? "Nothing grows" : "No tensors grow",
 		    fmt_count(a, (double)k->ticks),
 		    k->per_step ? "steps" : "half seconds");
 }

@@ -56,6 +56,19 @@ static void say_whose(char *text, const struct report *r, uint64_t peak)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
 }
 
+/* The line of Python that made most of it, where stacks were taken. */
+static void say_line(char *text, const struct report *r, uint64_t peak)
+{
+	struct facts_line l = facts_of_peak_line(r);
+	char a[24], file[TEXT_BYTES_MAX], function[TEXT_BYTES_MAX];
+
+	if (!l.at || l.bytes > peak || percent(l.bytes, peak) < PART_PERCENT)
+		return;
+	say(text, "; %s made at %s:%u", fmt_bytes(a, l.bytes), name(file, l.at->file, "?"), l.at->line);
+	if (l.at->function && l.at->function[0])
+		say(text, " in %s", name(function, l.at->function, "?"));
+}
+
 /* ", in 249 of 272 steps" */
 static void say_steps(char *text, uint64_t near, uint64_t cnt, const char *which)
 {
@@ -90,7 +103,7 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 		say(text, ", outside of the %zu steps", f->cnt);
 	else if (f->is_cut && !f->near)
 		say(text, ", before the last %zu steps", f->cnt);
-	else if (f->cnt > 1)
+	else if (f->cnt > 1 && f->near)
 		say_steps(text, f->near, f->cnt, f->is_cut ? " last" : "");
 }
 
@@ -132,22 +145,39 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 
 #define STATE_OF_ADAM 3 / 2 /* more of it than parameters: two moments a weight, and 8 bits each would do */
 
-static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes)
+#define SHARD_LEAST (1ull << 30) /* nobody shares less among several GPUs */
+
+/*
+ * What Python calls one: what an optimizer makes of them as it steps counts as PARAMETER, too (docs/categories.md). Where
+ * Python was not read, or the process has ended, as much as has gradients then.
+ */
+static uint64_t parameters_of(const struct report *r, const struct report_dev *d, uint8_t phase)
 {
-	uint64_t parameters = d->cats[CAT_PARAMETER].at_peak, state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
+	uint64_t some = r->names.by_kind[EV_TENSOR_PARAMETER].bytes, all = d->cats[CAT_PARAMETER].at_peak;
+
+	if (!some && phase == PHASE_OPTIMIZER)
+		some = d->cats[CAT_GRADIENT].at_peak;
+	return some && some < all ? some : all;
+}
+
+static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes, uint8_t phase)
+{
+	uint64_t parameters = parameters_of(j->r, d, phase), state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
 	uint64_t world = facts_world(j->r);
 	char a[24], how[40];
 
-	if (world > 1) {
+	if (world > 1 && d->peak >= SHARD_LEAST) {
 		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; ", world,
 		    fmt_bytes(a, bytes - bytes / world));
 		snprintf(how, sizeof(how), "--shard %" PRIu64, world);
 	} else if (state > parameters * STATE_OF_ADAM) {
 		say(l->next, "an optimizer with 8-bit state: some %s less; ", fmt_bytes(a, state / 4 * 3));
 		snprintf(how, sizeof(how), "--optimizer 8bit");
-	} else {
+	} else if (d->peak >= SHARD_LEAST) {
 		say(l->next, "shared among 2 ranks: up to %s less each; ", fmt_bytes(a, bytes / 2));
 		snprintf(how, sizeof(how), "--shard 2");
+	} else {
+		return;
 	}
 	say_estimate(j, l, how);
 }
@@ -186,12 +216,14 @@ void judge_peak(const struct judge *j, const struct facts_steps *f)
 	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
 	say_when(l->text, j->r, d, f);
 	say_parts(l->text, d);
-	if (is_grown(j->r, d))
+	if (is_grown(j->r, d)) {
 		say(l->text, "; most of it is what grows");
-	else
+	} else {
 		say_whose(l->text, j->r, d->peak);
+		say_line(l->text, j->r, d->peak);
+	}
 	if (l->kind == VERDICT_ACTIVATIONS)
 		say_checkpoint(j, l, d);
 	else if (l->kind == VERDICT_STATE)
-		say_shard(j, l, d, state);
+		say_shard(j, l, d, state, f->phase);
 }

@@ -21,8 +21,8 @@ static void say_rank(const struct judge *j, uint32_t rank, uint64_t peak, uint64
 
 	say(l->text, "Rank %u stands out: its peak is %s, %.2g times the median of %zu ranks (%s)", rank, fmt_bytes(a, peak),
 	    (double)peak / (double)(median ? median : 1), cnt, fmt_bytes(b, median));
-	say(l->next, "what it has more of: memtrace report %s --by rank; brought down to the median it saves %s", j->file,
-	    fmt_bytes(a, peak - median));
+	say(l->next, "what it has more of: memtrace report %s --rank %u --by module; brought down to the median it saves %s",
+	    j->file, rank, fmt_bytes(a, peak - median));
 }
 
 void judge_ranks(const struct judge *j)

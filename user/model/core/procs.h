@@ -77,7 +77,7 @@ struct proc {
 	bool has_graphs, has_step_regions; /* likewise: generated code, an optimizer's step() */
 	bool has_gradients; /* a backward pass was seen in this step … */
 	bool is_cleared;    /* … and gradients were cleared since: the next forward is of the next step */
-	bool was_set; /* once; what its operators allocated before was put down to none */
+	uint64_t set_ts_ns; /* first; what its operators allocated before was put down to none */
 	bool is_step_cut; /* marks were away since the last boundary: the next one ends no step */
 	bool is_being_set; /* its operators get their probes; nodes of backward may have none yet */
 	uint64_t module_ts_ns; /* when a module was told of first */
