@@ -78,6 +78,13 @@ def test_moments_and_filters():
             mt.check(rows(doc, "category") == bytes_by(lives, held, lambda r, cat: cat), "by category")
             mt.check(rows(doc, "op") == bytes_by(lives, held, lambda r, cat: r["op"] or ""), "by operator")
 
+        # Marks are seen before blocks are: of a step that was over before the first one nothing can be said.
+        seen = min(r["t"] for r in events if r["ev"] == "create")
+        for early in [min(ends)] if ends[min(ends)] < seen else []:
+            done = mt.memtrace("report", path, "--at", f"step {early}")
+            mt.check(done.returncode == 1 and "before the first allocation was seen" in done.stderr, f"{done}")
+            mt.note(f"step {early} was over before the first block was seen")
+
         # What a module made is that module's, and what none made the module's whose it is by name. Of a late step: before Python
         # was first looked at no module is known.
         made = bytes_by(lives, held_at(lives, step["moment"]["time_ns"]), lambda r, cat: r.get("module"))

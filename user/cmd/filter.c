@@ -39,6 +39,8 @@ int filter__learn(struct filter *f, const struct tl_event *ev)
 		return 0;
 	if (!f->start_ns)
 		f->start_ns = ev->ts_ns;
+	if (!f->seen_ns && ev->kind == TL_CREATE)
+		f->seen_ns = ev->ts_ns;
 	r = spans__event(&f->spans, ev, f->start_ns);
 	return r ? r : sieve__learn(&f->sieve, ev);
 }
@@ -218,6 +220,16 @@ static int no_step(const struct filter *f, uint64_t step, struct err *err)
 		     err_hint(err, "it has no steps: --at 12.5s, a time since its begin, or --at peak"), -ENODATA;
 }
 
+/* Marks of steps are seen before anything else is. */
+static int step_before_probes(const struct filter *f, const struct report *r, uint64_t step, struct err *err)
+{
+	char a[24];
+
+	err_set(err, -ENODATA, "step %" PRIu64 " was over before the first allocation was seen, %s after the begin", step,
+		fmt_ns(a, f->seen_ns - r->run.start_ts_ns));
+	return err_hint(err, "probes were still being set: a later step, or --at peak"), -ENODATA;
+}
+
 static int find_time(const struct filter *f, const struct report *r, uint64_t ns, struct span *ret, struct err *err)
 {
 	char a[24], b[24];
@@ -247,6 +259,8 @@ static int find_when(const struct filter *f, const struct report *r, const struc
 		find_peak(f, r, ret);
 	else if (!spans__of_step(&f->spans, w->num, f->pids, f->pids_cnt, ret))
 		return no_step(f, w->num, err);
+	else if (ret->to_ns < f->seen_ns && f->seen_ns >= r->run.start_ts_ns)
+		return step_before_probes(f, r, w->num, err);
 	return 0;
 }
 

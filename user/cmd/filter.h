@@ -19,7 +19,7 @@ struct filter {
 	struct filter_said said;
 	struct sieve sieve;
 	struct spans spans;
-	uint64_t start_ns;
+	uint64_t start_ns, seen_ns; /* seen: when the first block was allocated that was seen */
 	uint32_t *pids; /* of --pid or --rank */
 	size_t pids_cnt;
 };
