@@ -409,7 +409,7 @@ static void test_modules(void **state)
 	assert_int_equal(rows.rows[0].v[2].num, 500);
 	assert_string_equal(rows.rows[1].v[0].text, "Net.a.b");
 	assert_int_equal(rows.rows[1].v[4].num, 200);
-	assert_string_equal(rows.rows[2].v[0].text, "(no name yet)");
+	assert_string_equal(rows.rows[2].v[0].text, "(no name)");
 	tui_rows__done(&rows);
 }
 

@@ -173,7 +173,7 @@ const char *proc_state(char *buf, const struct report_proc *p)
 	if (!p->gone)
 		snprintf(buf, 32, "running");
 	else if (p->gone == 2)
-		snprintf(buf, 32, "left");
+		snprintf(buf, 32, "detached");
 	else if (WIFSIGNALED(status))
 		snprintf(buf, 32, "signal %d", WTERMSIG(status));
 	else

@@ -41,7 +41,7 @@ const char *tensor_kind_words(unsigned kind);
 const char *tensor_kind_key(unsigned kind);
 /* "detached", "target gone", "failed", or "cut" when no end was seen. */
 const char *report_end_word(const struct report *r);
-/* "running", "exited 0", "signal 9", "left"; buf at least 32 bytes. */
+/* "running", "exited 0", "signal 9", "detached"; buf at least 32 bytes. */
 struct report_proc;
 const char *proc_state(char *buf, const struct report_proc *p);
 /* What a process's environment says of its place in a job. */

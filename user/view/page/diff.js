@@ -132,7 +132,8 @@ function drawDiff(d) {
 	$("title").textContent = "What changed from A to B";
 	$("subtitle").textContent = d.sides.map((s, i) => `${"AB"[i]}: ${s.file}`).join(" · ");
 	$("facts").replaceChildren(...diffFacts(d));
-	$("verdict").replaceChildren(...(d.tables[0]?.notes || []).map((n) => h("li", null, n)));
+	const said = (d.tables.find((t) => t.by === "module") || d.tables[0])?.summary;
+	$("verdict").replaceChildren(...[said, ...(d.tables[0]?.notes || [])].filter(Boolean).map((n) => h("li", null, n)));
 	const chart = () => {
 		$("diff-buttons").replaceChildren(...diffButtons(d, chart));
 		drawDiffChart(d);

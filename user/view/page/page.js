@@ -311,7 +311,7 @@ function drawLanes() {
 	const children = devs.length > 1 ? devs.map((dev) => h("button", {"aria-pressed": String(dev === now.dev), onclick: () => {
 		state.lane = laneKey(model.lanes.find((l) => l.dev === dev && l.pid === now.pid) || model.lanes.find((l) => l.dev === dev));
 		laneChanged();
-	}}, dev)) : [h("span", null, devs[0] || "nothing was allocated")];
+	}}, dev)) : [h("span", null, devs[0] || (model.report.coverage.complete ? "nothing was allocated" : "nothing was seen to be allocated yet"))];
 	const procs = model.lanes.filter((l) => l.dev === now?.dev);
 	if (procs.length > 1) {
 		const select = h("select", {"aria-label": "process", onchange: () => {
@@ -949,7 +949,7 @@ function drawOps() {
 
 function opsWithModule(modules) {
 	const rows = modules.ops.map((o) => ({...o, called: o.op || "(no operator open)", forward: o.phases.forward || 0, backward: o.phases.backward || 0,
-		where: o.pid === undefined ? "–" : o.module_root === null ? "(no name yet)" : [o.module_root, o.module].filter(Boolean).join(".")}));
+		where: o.pid === undefined ? "–" : o.module_root === null ? noName() : [o.module_root, o.module].filter(Boolean).join(".")}));
 	const columns = [{key: "called", head: "operator", cls: "some", cell: (o) => bare(o.called)}, {key: "where", head: "module", cls: "name"}, inBytes("alloc_bytes", "allocated"),
 		inBytes("forward", "forward"), inBytes("backward", "backward"), {key: "alloc_count", head: "blocks", cell: (x) => count(x.alloc_count)}];
 	return [...table("ops-modules", columns, rows, "alloc_bytes", {rows: 14, text: (x) => `${x.called} ${x.where}`, again: drawOps}),
@@ -1198,7 +1198,8 @@ function squarify(items, x, y, w, h) {
 	return out;
 }
 
-const moduleName = (m) => m.name === null ? "(no name yet)" : m.name ? `${m.root}.${m.name}` : m.root;
+const noName = () => model.report.coverage.complete ? "(no name)" : "(no name yet)"; // of a module that no look has found
+const moduleName = (m) => m.name === null ? noName() : m.name ? `${m.root}.${m.name}` : m.root;
 
 // What a module holds by a measure: the modules in it, and what was allocated with it innermost. -1: all of them.
 function moduleParts(modules, children, i, measure) {
@@ -1348,7 +1349,7 @@ function rankFigure(r, most, outlier, several, jobs) {
 	svg.setAttribute("preserveAspectRatio", "none");
 	path.setAttribute("d", s.map((v, i) => v === null ? "" : `M${x(i)},44V${y(v)}H${x(i + 1)}V44Z`).join("")); // null: not traced
 	svg.append(path);
-	const where = several && r.host ? ` on ${r.host}` : "", bad = r.state !== "running" && r.state !== "left" && r.state !== "exited 0";
+	const where = several && r.host ? ` on ${r.host}` : "", bad = r.state !== "running" && r.state !== "detached" && r.state !== "exited 0";
 	return h("figure", {class: outlier || bad ? "out" : null, title: `rank ${r.rank}${where}, process ${r.pid}: peak ${r.peak} bytes, ${r.steps_total} steps, ${r.state}`},
 		svg, h("figcaption", null, `rank ${r.rank}: ${bytes(r.peak)}${bad ? `, ${r.state}` : ""}`), jobs && r.job ? h("figcaption", null, r.job) : "", several && r.host ? h("figcaption", null, r.host) : "");
 }

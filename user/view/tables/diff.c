@@ -160,8 +160,15 @@ static const char *row_name(const struct diff_row *r)
 
 #define SAID_BYTES 400
 
-/* The row with most of a change: sign is its direction. NULL: none changed so. */
-static const struct diff_row *row_changed(const struct diff_view *v, enum diff_value value, int sign)
+static int is_in(const struct diff_row *r, const struct diff_row *module)
+{
+	size_t len = module ? strlen(module->name) : 0;
+
+	return !module || (!strncmp(r->name, module->name, len) && r->name[len] == '.');
+}
+
+/* The row with most of a change, of those in a module (NULL: of all): sign is its direction. NULL: none changed so. */
+static const struct diff_row *row_changed(const struct diff_view *v, const struct diff_row *in, enum diff_value value, int sign)
 {
 	const struct diff_row *best = NULL;
 	double most = 0;
@@ -170,12 +177,26 @@ static const struct diff_row *row_changed(const struct diff_view *v, enum diff_v
 		const struct diff_row *r = &v->diff->rows[i];
 		double change = diff_row__change(r, value) * sign;
 
-		if (isnan(change) || change <= most || (v->by == DIFF_BY_MODULE && r->name[0] == '('))
+		if (isnan(change) || change <= most || (v->by == DIFF_BY_MODULE && r->name[0] == '(') || !is_in(r, in))
 			continue;
 		best = r;
 		most = change;
 	}
 	return best;
+}
+
+/* A module has what those in it have: said is the innermost one that has half of what is said of the one around it. */
+static const struct diff_row *row_to_say(const struct diff_view *v, enum diff_value value, int sign)
+{
+	const struct diff_row *row = row_changed(v, NULL, value, sign), *in = row;
+
+	while (v->by == DIFF_BY_MODULE && in) {
+		in = row_changed(v, row, value, sign);
+		if (in && diff_row__change(in, value) * sign < diff_row__change(row, value) * sign / 2)
+			in = NULL;
+		row = in ? in : row;
+	}
+	return row;
 }
 
 /* "The peak rose from 28.0 MiB to 31.2 MiB on cpu: 3.20 MiB more (+11.4 %), most in module Model.head, by +3.00 MiB" */
@@ -201,7 +222,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 			     to > d->peak ? "rose" : "fell", fmt_bytes(x, d->peak), fmt_bytes(y, to),
 			     dev_name(d->dev, dev), fmt_bytes(z, change), to > d->peak ? "more" : "less",
 			     ((double)to / (double)d->peak - 1) * 100);
-	row = v->by == DIFF_BY_DEVICE || v->by == DIFF_BY_SYMBOL ? NULL : row_changed(v, DIFF_PEAK, to > d->peak ? 1 : -1);
+	row = v->by == DIFF_BY_DEVICE || v->by == DIFF_BY_SYMBOL ? NULL : row_to_say(v, DIFF_PEAK, to > d->peak ? 1 : -1);
 	if (!row || n >= SAID_BYTES)
 		return;
 	text_fit(name, sizeof(name), row_name(row), 60);

@@ -129,8 +129,8 @@ static void head_words(const struct held_view *v, char *buf, size_t size)
 	size_t n;
 
 	holdings__sums(v->h, &all, &wanted);
-	n = (size_t)snprintf(buf, size, "%s held %s in %s blocks after %s", dev_name(v->dev, dev), fmt_bytes(a, all.bytes),
-			     fmt_count(b, (double)all.blocks), fmt_ns(c, after_ns(v)));
+	n = (size_t)snprintf(buf, size, "%s held %s in %s block%s after %s", dev_name(v->dev, dev), fmt_bytes(a, all.bytes),
+			     fmt_count(b, (double)all.blocks), all.blocks == 1 ? "" : "s", fmt_ns(c, after_ns(v)));
 	if (v->has_step && n < size)
 		snprintf(buf + n, size - n, ", in step %" PRIu64, v->step);
 }
@@ -148,11 +148,11 @@ static void wanted_words(const struct held_view *v, char *buf, size_t size)
 
 	holdings__sums(v->h, &all, &wanted);
 	if (!filter_words(v->said, what, sizeof(what))[0])
-		snprintf(buf, size, "allocated in that time: %s in %s blocks", fmt_bytes(a, wanted.alloc_bytes),
-			 fmt_count(b, (double)wanted.allocs));
+		snprintf(buf, size, "allocated in that time: %s in %s block%s", fmt_bytes(a, wanted.alloc_bytes),
+			 fmt_count(b, (double)wanted.allocs), wanted.allocs == 1 ? "" : "s");
 	else
-		snprintf(buf, size, "of it %s in %s blocks by the filter (%s)", fmt_bytes(a, wanted.bytes),
-			 fmt_count(b, (double)wanted.blocks), what);
+		snprintf(buf, size, "of it %s in %s block%s by the filter (%s)", fmt_bytes(a, wanted.bytes),
+			 fmt_count(b, (double)wanted.blocks), wanted.blocks == 1 ? "" : "s", what);
 }
 
 static void put_head(struct page *p, const struct held_view *v)

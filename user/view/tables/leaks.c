@@ -245,7 +245,8 @@ static void put_place(struct page *p, const struct report_leak *l)
 		text_fit(safe, sizeof(safe), l->region, p->width - NUMBERS_COLS);
 		page__printf(p, "in %s, ", safe);
 	}
-	page__line(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
+	snprintf(safe, sizeof(safe), "%.3g", l->blocks_slope);
+	page__line(p, "%s, process %u, %s block%s %s", cat_of(l), l->pid, safe, strcmp(safe, "1") ? "s" : "", unit_of(l));
 	put_stayed(p, l);
 	put_held(p, l);
 	put_caught_words(p, l);

@@ -44,6 +44,12 @@ static void put_sum(struct json *j, const char *key, const struct report_module_
 
 /* --- a row a module ------------------------------------------------------------------------------------------- */
 
+/* Of a module that no look at the job's Python has found. */
+static const char *no_name(const struct drawn *d)
+{
+	return d->r->run.is_live ? "(no name yet)" : "(no name)";
+}
+
 /* "Net.layers.0.linear1": path behind its root's label. */
 static void path(struct cell *c, const void *row)
 {
@@ -52,7 +58,7 @@ static void path(struct cell *c, const void *row)
 	if (m->name)
 		cell__say(c, "%s%s%s", m->root, m->name[0] ? "." : "", m->name);
 	else
-		c->text = "(no name yet)";
+		c->text = no_name(c->d);
 }
 
 /* What is in it: one level of the tree is two blanks. */
@@ -63,7 +69,7 @@ static void place(struct cell *c, const void *row)
 	int has_class = m->name && m->name[0] && m->class[0];
 
 	cell__say(c, "%*s%s%s%s%s", (int)(2 * (m->depth < 20 ? m->depth : 20)), "",
-		  !m->name ? "(no name yet)" : !m->name[0] ? m->root : last ? last + 1 : m->name, has_class ? " (" : "",
+		  !m->name ? no_name(c->d) : !m->name[0] ? m->root : last ? last + 1 : m->name, has_class ? " (" : "",
 		  has_class ? m->class : "", has_class ? ")" : "");
 }
 
@@ -242,7 +248,7 @@ static void module(struct cell *c, const void *row)
 
 	c->text = o->module;
 	if (c->d->as == AS_TEXT)
-		cell__say(c, "%s%s%s", o->root ? o->root : o->has_module ? "(no name yet)" : "-",
+		cell__say(c, "%s%s%s", o->root ? o->root : o->has_module ? no_name(c->d) : "-",
 			  o->module && o->module[0] ? "." : "", o->module ? o->module : "");
 }
 

@@ -77,8 +77,11 @@ static void put_refusals(struct page *p, const struct report_dev *d)
 	if (!d->ooms)
 		return;
 	page__style(p, STYLE_RED);
-	page__printf(p, "  out of memory %s times, last when asked for %s", fmt_count(a, (double)d->ooms),
-		     fmt_bytes(b, d->oom_bytes_last));
+	if (d->ooms == 1)
+		page__printf(p, "  out of memory once, when asked for %s", fmt_bytes(b, d->oom_bytes_last));
+	else
+		page__printf(p, "  out of memory %s times, last when asked for %s", fmt_count(a, (double)d->ooms),
+			     fmt_bytes(b, d->oom_bytes_last));
 	page__style(p, STYLE_PLAIN);
 	page__end_line(p);
 }
@@ -160,7 +163,10 @@ static void put_kernel(struct page *p, const struct report *r)
 			kinds[k] += r->procs[i].gone == 1 ? 0 : r->procs[i].rss[k];
 	}
 	page__heading(p, "Kernel's view");
-	n = (size_t)snprintf(text, sizeof(text), "RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
+	if (rss)
+		n = (size_t)snprintf(text, sizeof(text), "RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
+	else /* who had it is gone */
+		n = (size_t)snprintf(text, sizeof(text), "RSS peak %s", fmt_bytes(b, peak));
 	if (rss)
 		snprintf(text + n, sizeof(text) - n, "   (anonymous %s, file %s, shared %s)",
 			 fmt_bytes(a, kinds[MT_RSS_ANON]), fmt_bytes(b, kinds[MT_RSS_FILE]),
@@ -183,8 +189,10 @@ static void put_rss(struct page *p, const struct report *r)
 	uint64_t peak, rss = report_rss(r, &peak);
 	char a[24], b[24];
 
-	if (peak)
+	if (rss)
 		page__line(p, "  RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
+	else if (peak)
+		page__line(p, "  RSS peak %s", fmt_bytes(b, peak));
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------ */

@@ -116,7 +116,7 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	}
 	at = (struct rect){ x, at.y, end > x ? end - x : 0, 1 };
 	if (peak) {
-		snprintf(text, sizeof(text), "RSS %s", fmt_bytes(a, rss));
+		snprintf(text, sizeof(text), "RSS %s%s", rss ? "" : "peak ", fmt_bytes(a, rss ? rss : peak));
 		put_right(c, &at, TUI_DIM, text);
 	}
 	if (data && ui->is_live) {

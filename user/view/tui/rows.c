@@ -100,14 +100,24 @@ struct thread {
 	const char *op; /* of the largest */
 };
 
+static void tid_or_rest(struct cell *c, const void *row)
+{
+	const struct thread *t = row;
+
+	if (t->tid)
+		cell__say(c, "%u", t->tid);
+	else
+		c->text = "(smaller)";
+}
+
 static const struct column thread_cols[] = {
-	{ NULL, "thread", COL_NUMBER, OF(thread, tid), TUI(1, 8) },
-	{ NULL, "process", COL_NUMBER, OF(thread, pid), TUI(2, 8) },
-	{ NULL, "blocks", COL_COUNT, OF(thread, blocks), TUI(3, 7) },
+	{ NULL, "thread", COL_TEXT, VIA(tid_or_rest), TUI(1, 12) },
+	{ NULL, "process", COL_NUMBER, OF(thread, pid), IF(thread, tid), TUI(2, 8) },
+	{ NULL, "blocks", COL_COUNT, OF(thread, blocks), IF(thread, tid), TUI(3, 7) },
 	{ NULL, "bytes", COL_BYTES, OF(thread, bytes), TUI(4, 9) },
 	{ NULL, "of peak", COL_SHARE, OF(thread, bytes), TUI(5, 8) },
 	{ NULL, "", COL_BAR, OF(thread, bytes), TUI(6, 12, 110, 1) },
-	{ NULL, "largest", COL_BYTES, OF(thread, largest), TUI(7, 9) },
+	{ NULL, "largest", COL_BYTES, OF(thread, largest), IF(thread, tid), TUI(7, 9) },
 	{ NULL, "made by", COL_TEXT, OF(thread, op), TUI(8, 14, .wide = 1) },
 };
 
@@ -123,10 +133,11 @@ static int has_earlier(const struct report *r, size_t block)
 	return 0;
 }
 
-/* A report has no table of threads: these are those that made the largest blocks at the peak. */
+/* A report has no table of threads: these are those that made the largest blocks at the peak, and what is beside these. */
 static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	const struct report *r = d->r;
+	uint64_t told = 0;
 
 	(void)dev;
 	d->whole = report_peak_sum(r);
@@ -147,7 +158,11 @@ static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct re
 			t.largest = b->size > t.largest ? b->size : t.largest;
 		}
 		tui_rows__add(rows, d, &t);
+		told += t.bytes;
 	}
+	if (told && told < d->whole)
+		tui_rows__add(rows, d, &(struct thread){ .bytes = d->whole - told, .op = "blocks that are not under Blocks" })
+			->style = TUI_DIM;
 }
 
 /* --- names, modules, steps, processes, segments ------------------------------------------------------- */
