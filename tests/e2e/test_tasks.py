@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """What people want to know of a job, each with the one command that answers it, against what the job itself knows (jobs/tasks.py).
 
-docs/tasks.md is made from the list: python3 tests/e2e/test_tasks.py writes it.
+docs/tasks.md is made from the list and from what the commands print: python3 tests/e2e/test_tasks.py writes it.
 """
 import functools
 import json
@@ -15,14 +15,12 @@ import mt  # noqa: E402
 
 TIMEOUT_S = {"twenty_tasks": 400}
 DOC = mt.ROOT / "docs/tasks.md"
-HEAD = """# Twenty questions, each with one command
+LINES = 8  # of a paragraph of an answer, in the document
+HEAD = """# {} questions, each with one command
 
-`job.mtr` and `new.mtr` are recordings of a job before and after a change, `ranks.mtr` is one of several ranks. Made by
-`python3 tests/e2e/test_tasks.py` from the list in that file, which `tests/e2e/run tasks` asks of real jobs: each answer is compared with what the
-job itself knows. With `--json` all but the exports answer as data ([formats](formats.md)); N is the number of a step.
-
-| question | command |
-|---|---|
+Answers are what the commands printed for real jobs: the paragraphs that answer, to {} lines. `job.mtr` and `new.mtr` are recordings of a job before and after a change,
+`ranks.mtr` is one of several ranks. `tests/e2e/run tasks` asks the same questions of such jobs and compares each answer with what the jobs themselves
+know; `python3 tests/e2e/test_tasks.py` writes this page. With `--json` all but the exports answer as data ([formats](formats.md)).
 """
 
 
@@ -185,36 +183,55 @@ def peaks_step(t):
     mt.check(trace[-1]["time_us"] - trace[0]["time_us"] < mt.report(t.folder / "job.mtr")["duration_ns"] / 2000, "one step")
 
 
-# (question, command, what its answer must be). {N}: a step, {T}: a time.
+# (question, command, what its answer must be, paragraphs that the document shows). {N}: a step, {T}: a time.
 TASKS = (
     ("How high was the peak, and what of?", "report job.mtr", how_high),
-    ("Which module holds most at step N?", "report job.mtr --at 'step {N}' --by module", holds_most),
-    ("How much do the parameters take, by module?", "report job.mtr --at peak --category parameter", of_category("parameter")),
-    ("How much is the optimizer's?", "report job.mtr --at peak --category optimizer_state", of_category("optimizer_state")),
-    ("Which layer's activations are alive at the peak?", "report job.mtr --at peak --category activation --by module", layers_activations),
-    ("Which is the largest tensor, by name?", "report job.mtr --by name --top 1", largest_tensor),
-    ("What does one operator allocate in a step?", "report job.mtr --at 'step {N}' --op addmm", forward_of_operator),
-    ("Which operator allocates most in a step?", "report job.mtr --at 'step {N}' --by op --sort alloc_bytes", most_allocated),
-    ("What was alive T seconds in?", "report job.mtr --at {T}s", at_a_time),
-    ("Did the last commit raise the peak?", "diff job.mtr new.mtr --by device", rose),
-    ("Which layer grew?", "diff job.mtr new.mtr --by module", which_layer),
-    ("Which category grew?", "diff job.mtr new.mtr --by category", which_category),
+    ("Which module holds most at one step?", "report job.mtr --at 'step {N}' --by module", holds_most, "By module"),
+    ("How much do the parameters take, by module?", "report job.mtr --at peak --category parameter", of_category("parameter"), "By module"),
+    ("How much is the optimizer's?", "report job.mtr --at peak --category optimizer_state", of_category("optimizer_state"), "By category"),
+    ("Which layer's activations are alive at the peak?", "report job.mtr --at peak --category activation --by module", layers_activations, "By module"),
+    ("Which is the largest tensor, by name?", "report job.mtr --by name --top 1", largest_tensor, None, "Named tensors"),
+    ("What does one operator allocate in a step?", "report job.mtr --at 'step {N}' --op addmm", forward_of_operator, "By category"),
+    ("Which operator allocates most in a step?", "report job.mtr --at 'step {N}' --by op --sort alloc_bytes", most_allocated, "By operator"),
+    ("What was alive at one moment?", "report job.mtr --at {T}s", at_a_time, "By category"),
+    ("Did the last commit raise the peak?", "diff job.mtr new.mtr --by device", rose, r" .*\n  device"),
+    ("Which layer grew?", "diff job.mtr new.mtr --by module", which_layer, r" .*\n  module"),
+    ("Which category grew?", "diff job.mtr new.mtr --by category", which_category, r" .*\n  category"),
     ("May this be merged? (exits with 5 if not)", "diff job.mtr new.mtr --fail-if peak+5%", exits(5, "the peak grew")),
     ("Does it stay within a limit? (exits with 5 if not)", "check job.mtr --max-peak 1M", exits(5, "above the limit")),
     ("What leaks?", "report new.mtr --leaks", leaks),
     ("Does this one leak?", "report job.mtr --leaks", no_leak),
-    ("Which rank is the odd one?", "report ranks.mtr --by rank", odd_rank),
-    ("How much is rank 2's optimizer state?", "report ranks.mtr --rank 2 --category optimizer_state", one_rank),
-    ("Which processes are in it?", "report ranks.mtr --by process", processes),
+    ("Which rank is the odd one?", "report ranks.mtr --by rank", odd_rank, None, "Ranks"),
+    ("How much is rank 2's optimizer state?", "report ranks.mtr --rank 2 --category optimizer_state", one_rank, "By category"),
+    ("Which processes are in it?", "report ranks.mtr --by process", processes, None, "Processes"),
     ("What would half the batch need?", "estimate job.mtr --batches 1024 --batch 512", half_the_batch),
     ("What would SGD save?", "estimate job.mtr --optimizer sgd", without_adam),
     ("The peak's step for torch's viewer, no more", "export job.mtr --to torch-snapshot --at peak -o peak.json", peaks_step),
 )
 
 
-def table():
-    rows = "".join(f"| {q} | `memtrace {c.format(N='N', T='T')}` |\n" for q, c, _ in TASKS)
-    return HEAD.replace("Twenty", str(len(TASKS))) + rows
+def asked_in_document():
+    """(question, command) as docs/tasks.md has them, each with an answer."""
+    return re.findall(r"^## (.*)\n\n```\n\$ memtrace (.*)\n(?!```)[^`]+```$", DOC.read_text(), re.M)
+
+
+def answer(asked, parts):
+    """Of what was printed the first paragraph and those that begin as the parts say; without the first if parts begins with None."""
+    paragraphs = asked.text.strip("\n").split("\n\n")
+    shown = [] if parts[:1] == [None] else paragraphs[:1]
+    for part in filter(None, parts):
+        found = [p for p in paragraphs if re.match(part, p)]
+        mt.check(found, f"{asked.argv}: no paragraph begins with {part!r}:\n{asked.text}")
+        shown.append(found[0])
+    cut = [[line.rstrip() for line in p.splitlines()] for p in shown if p]
+    said = "\n\n".join("\n".join(lines[:LINES] + ["  …"] * (len(lines) > LINES)) for lines in cut)
+    heard = asked.done.stderr.strip() if not said or asked.done.returncode else ""
+    return "\n".join(filter(None, (said, heard))).replace(f"{asked.folder}/", "").replace(f"{mt.ROOT}/", "")
+
+
+def document(answers):
+    parts = [f"\n## {q}\n\n```\n$ memtrace {c}\n{a}\n```\n" for (q, _, _, *_), (c, a) in zip(TASKS, answers)]
+    return HEAD.format(len(TASKS), LINES) + "".join(parts)
 
 
 def record(path, jobs):
@@ -239,7 +256,16 @@ def record(path, jobs):
 
 
 def test_twenty_tasks():
-    equal(DOC.read_text(), table(), "docs/tasks.md (python3 tests/e2e/test_tasks.py writes it)")
+    equal([q for q, _ in asked_in_document()], [q for q, *_ in TASKS], "questions in docs/tasks.md (python3 tests/e2e/test_tasks.py writes it)")
+    for (_, told), (_, command, *_) in zip(asked_in_document(), TASKS):
+        mt.check(re.fullmatch(re.escape(command).replace(r"\{N\}", r"\d+").replace(r"\{T\}", r"[\d.]+"), told), f"docs/tasks.md: {told}, now {command}")
+    answers = ask_all()
+    mt.note(f"{len(answers)} questions answered")
+
+
+def ask_all():
+    """(command, what it said) of each task, once that is what the jobs know."""
+    answers = []
     with mt.scratch() as tmp:
         truth = {}
         with mt.job("tasks") as a:
@@ -258,7 +284,7 @@ def test_twenty_tasks():
         done = mt.ok(mt.memtrace("report", tmp / "job.mtr", "--at", f"step {truth['N']}", "--json"))
         truth["time_ns"] = json.loads(done.stdout)["moment"]["after_ns"]
         truth["big_weight"] = 256 * 1024 * 4
-        for question, command, check in TASKS:
+        for question, command, check, *parts in TASKS:
             words = shlex.split(command.format(N=truth["N"], T=f"{truth['time_ns'] / 1e9:.9f}"))
             argv = [str(tmp / w) if w.endswith((".mtr", ".json")) else w for w in words]
             asked = Asked(argv, tmp, truth)
@@ -267,8 +293,9 @@ def test_twenty_tasks():
                 check(asked)
             except (AssertionError, KeyError, IndexError, StopIteration) as e:
                 raise AssertionError(f"{question} memtrace {command}: {e!r}\n{asked.text[:1500]}") from e
-        mt.note(f"{len(TASKS)} questions answered")
+            answers.append((command.format(N=truth["N"], T=f"{truth['time_ns'] / 1e9:.9f}"), answer(asked, parts)))
+    return answers
 
 
 if __name__ == "__main__":
-    DOC.write_text(table())
+    DOC.write_text(document(ask_all()))
