@@ -11,9 +11,13 @@ $(B)/tests/soak_model_san: tests/soak/soak_model.c $(B)/libmemtrace-san.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests $< $(B)/libmemtrace-san.a $(LIBS) -o $@
 
-.PHONY: check-soak check-soak-short
+SOAK_MINUTES ?= 30
+
+.PHONY: check-soak check-soak-short check-soak-live
 check-soak: $(B)/tests/soak_model ## a million steps through the model: memory stays flat
 	@$< $(SOAK_STEPS) rss
+check-soak-live: $(B)/memtrace venv-tests ## SOAK_MINUTES of a real job watched at 2 %: memory stays flat, nothing is lost or drifts
+	tests/soak/live --minutes $(SOAK_MINUTES)
 check-soak-short: $(B)/tests/soak_model_san
 	@$< 20000
 check-sim: check-soak-short
