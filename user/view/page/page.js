@@ -287,7 +287,7 @@ function costOf(r) {
 	const seen = r.overhead.measured;
 	if (r.sampling)
 		return [r.sampling.price_ratio, "of its time"];
-	if (seen && seen.lost > seen.error)
+	if (seen && seen.lost > seen.error && seen.error <= seen.lost / 2)
 		return [seen.lost, `of its speed, ± ${percent(seen.error, 1)}`];
 	return r.overhead.target_cpu_ns ? [r.overhead.fraction, "of its CPU time"] : null;
 }

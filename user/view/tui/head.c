@@ -260,6 +260,8 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 	snprintf(job, sizeof(job), "?");
 	if (r->sampling.is_on)
 		fmt_share(job, r->sampling.price_ratio, 1);
+	else if (report_price__is_known(&r->cost.price)) /* as the verdict has it */
+		fmt_share(job, r->cost.price.lost, 1);
 	else if (r->cost.target_cpu_ns)
 		fmt_share(job, r->cost.share, 1);
 	fmt_share(self, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns));
