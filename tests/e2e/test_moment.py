@@ -3,6 +3,7 @@
 import collections
 import csv
 import json
+import re
 
 import grown
 import mt
@@ -118,6 +119,19 @@ def test_moments_and_filters():
         mt.check(met == set(held_at(lives, inside[0])), "what lived when the step began")
         whole = [(r["ev"], r["id"]) for r in events if "id" in r and r["ev"] in ("create", "version", "destroy") and inside[0] < r["t"] <= inside[1]]
         mt.check([(r["ev"], r["id"]) for r in out[1:] if r["ev"] in ("create", "version", "destroy")] == whole, "events of the step")
+
+        # Memory after each operator of that step: as it is in the whole recording's.
+        def after_operators(*args):
+            mt.ok(mt.memtrace("export", path, "--to", "op-trace", *args, "-o", tmp / "t.jsonl", "--force"))
+            return [json.loads(line) for line in open(tmp / "t.jsonl")]
+
+        whole = {(r["t"], r["ev"], r.get("name"), r["tid"]): r["allocated"] for r in after_operators() if "allocated" in r}
+        first, *of_step, last = after_operators("--at", f"step {n}")
+        mt.check(first["filter"] == {"at": f"step {n}"} and last["ev"] == "end" and len(of_step) > 50, f"{first} {last}")
+        mt.check([r for r in of_step if r["allocated"] != whole.get((r["t"], r["ev"], r.get("name"), r["tid"]))] == [], "op-trace of the step")
+        mt.ok(mt.memtrace("export", path, "--to", "trace-svg", "--at", f"step {n}", "-o", tmp / "t.svg"))
+        head = (tmp / "t.svg").read_text()[:2000]
+        mt.check(re.search(rf"after each of \d\d+ outermost operators, highest \S+ MiB, at step {n}<", head), head)
         only = mt.export(path, ("--category", "gradient"))
         live = lives_of(only[1:])
         final = held_at(live, 1 << 63)

@@ -212,6 +212,8 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.path = x->out == stdout ? NULL : x->file.part ? x->file.part : x->o->out;
 	x->to.dev = x->o->dev;
 	x->to.part = x->is_part ? &x->filter.said : NULL;
+	x->to.pids = x->filter.sieve.pids;
+	x->to.pids_cnt = x->filter.sieve.pids_cnt;
 	x->to.ops = x->o->ops;
 	x->to.sort = x->o->sort;
 	if (strcmp(x->o->file, "-"))
@@ -286,7 +288,8 @@ static int write_out(struct export_run *x, struct report **ret_report, uint64_t 
 static int no_part(const struct export_format *f, struct err *err)
 {
 	err_set(err, -EINVAL, "%s is of a whole recording: it has sums that a part of it would belie", f->name);
-	return err_hint(err, "jsonl, csv, torch-snapshot, perfetto, chrome, pprof and folded can be of a part");
+	return err_hint(err, "jsonl, csv, torch-snapshot, perfetto, chrome, pprof, folded, trace-svg and op-trace "
+			"can be of a part");
 }
 
 int cmd_export(const struct options *o, struct err *err)

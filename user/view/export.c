@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "view/outbuf.h"
+#include "timeline/report.h"
+#include "view/filter_said.h"
+#include "view/json.h"
 
 static void free_ctx(const struct export_format *f, struct export_ctx *c)
 {
@@ -90,4 +92,18 @@ const char *tl_kind_name(uint8_t kind)
 const char *tl_cat_name(uint8_t cat)
 {
 	return category_name(cat < CAT_MAX ? (enum category)cat : CAT_UNKNOWN);
+}
+
+void export_part_line(struct outbuf *o, const struct export_to *to)
+{
+	struct json j;
+
+	if (!to->part)
+		return;
+	json__init(&j, o);
+	json__begin_flat(&j, NULL, '{');
+	json__u64(&j, "t", to->report ? to->report->run.start_ts_ns + (uint64_t)to->report->run.epoch_off_ns : 0);
+	json__str(&j, "ev", "filter");
+	filter_json(&j, to->part);
+	json__end(&j, '}');
 }

@@ -6,6 +6,7 @@
 #ifndef MT_VIEW_EXPORT_H
 #define MT_VIEW_EXPORT_H
 
+#include "view/outbuf.h"
 #include "view/view.h"
 
 extern const struct export_format export_jsonl, export_csv, export_torch_timeline, export_torch_raw;
@@ -20,5 +21,7 @@ int export_has_suffix(const char *path, const char *suffix);
 int export_is_gzip(const char *path); /* ends in .gz: what is written to `out` reaches the disk compressed */
 /* --device; without it, what the report counts: the framework's devices, or malloc's where there is no other. */
 int export_wants_dev(const struct export_to *to, uint8_t dev);
+/* The first of JSON Lines of a part: {"t":…,"ev":"filter","filter":{…}}. Of all there is none. */
+void export_part_line(struct outbuf *o, const struct export_to *to);
 
 #endif

@@ -60,6 +60,8 @@ struct export_to {
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
 	const char *sort; /* --sort: one of the format's words; NULL: its own order */
 	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
+	const uint32_t *pids;	  /* of the part, by --pid or --rank; borrowed */
+	size_t pids_cnt;	  /* 0: all processes */
 	int ops;		  /* --ops: whoever writes a view of them writes all */
 	int color, width;
 };

@@ -18,25 +18,15 @@
 #include "timeline/labels.h"
 #include "timeline/report.h"
 #include "view/export/rows.h"
-#include "view/filter_said.h"
 #include "view/fold/node_json.h"
 #include "view/json.h"
 #include "view/report_words.h"
 
 static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct json j;
-
 	name_cache__init(&c->names, to->names, json_quote);
 	c->to = to;
-	if (!to->part)
-		return export_rows__begin(c);
-	json__init(&j, &c->o);
-	json__begin_flat(&j, NULL, '{');
-	json__u64(&j, "t", to->report ? to->report->run.start_ts_ns + (uint64_t)to->report->run.epoch_off_ns : 0);
-	json__str(&j, "ev", "filter");
-	filter_json(&j, to->part);
-	json__end(&j, '}');
+	export_part_line(&c->o, to);
 	return export_rows__begin(c);
 }
 

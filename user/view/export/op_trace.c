@@ -6,7 +6,8 @@
  * Every line has t (ns since the epoch), ev, i (operators entered before it), tid, allocated, reserved. ev "op" and "node"
  * (backward): name, depth (operators around it), phase, created (bytes allocated in it); "region" and "region_end": name;
  * "mark": name, and of a step its number. The last line is "end" with pid, dev, totals (a caching allocator told its own: else
- * reserved is allocated) and left_out (operators without a line).
+ * reserved is allocated) and left_out (operators without a line). A part of a recording begins with "filter": what was
+ * asked for.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -89,6 +90,7 @@ static void done(struct export_ctx *c)
 static int begin(struct export_ctx *c, const struct export_to *to)
 {
 	name_cache__init(&c->names, to->names, json_quote);
+	export_part_line(&c->o, to);
 	return optrace__new(&c->trace, to, line, c);
 }
 
@@ -120,7 +122,7 @@ static int end(struct export_ctx *c, const struct report *report)
 const struct export_format export_op_trace = {
 	.name = "op-trace",
 	.help = "one JSON object an operator: memory after it; where forward, backward and steps begin",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -13,6 +13,7 @@
 #include "event/event.h"
 #include "view/clean.h"
 #include "view/export.h"
+#include "view/filter_said.h"
 #include "view/fold/opcolumns.h"
 #include "view/outbuf.h"
 
@@ -153,6 +154,21 @@ static const char style[] =
 	".reserved{stroke:#2ca02c}.fw_start{stroke:#222}.fw_bw_boundary{stroke:#d62728}"
 	".step{stroke:#999;stroke-dasharray:4 3}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
 
+/* ", at step 16, category ACTIVATION" */
+static void put_part(struct outbuf *o, const struct filter_said *part)
+{
+	char words[1024];
+
+	if (part->at) {
+		outbuf__str(o, strcmp(part->at, "peak") ? ", at " : ", at the ");
+		put_text(o, part->at, strlen(part->at));
+	}
+	if (!filter_words(part, words, sizeof(words))[0])
+		return;
+	outbuf__lit(o, ", ");
+	put_text(o, words, strlen(words));
+}
+
 static void put_head(struct export_ctx *c)
 {
 	const char *called = c->to->report && c->to->report->run.cmdline ? c->to->report->run.cmdline : "";
@@ -168,6 +184,8 @@ static void put_head(struct export_ctx *c)
 	outbuf__printf(o, "<text x=\"%d\" y=\"26\">%s of process %u after each of %llu outermost operators, highest %s", LEFT,
 		       dev_name(optrace__dev(c->trace), dev), optrace__pid(c->trace), (unsigned long long)c->all.ops,
 		       fmt_bytes(n, c->all.high));
+	if (c->to->part)
+		put_part(o, c->to->part);
 	if (left_out)
 		outbuf__printf(o, "; %llu operators left out", (unsigned long long)left_out);
 	if (c->all.round_each > 1)
@@ -217,8 +235,8 @@ static int end(struct export_ctx *c, const struct report *r)
 
 const struct export_format export_trace_svg = {
 	.name = "trace-svg",
-	.help = "a picture: memory after each operator, where forward, backward and steps begin",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS,
+	.help = "a picture: memory after each operator, and marks of forward, backward and steps (of one step: --at peak)",
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

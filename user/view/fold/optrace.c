@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "timeline/labels.h"
+#include "timeline/spans.h"
+#include "view/filter_said.h"
 #include "view/fold/live.h"
 #include "view/fold/open_frames.h"
 
@@ -31,7 +33,7 @@ struct optrace {
 	uint64_t now;		      /* bytes in blocks; in those that are seen late later, too */
 	uint64_t allocated, reserved; /* as told */
 	uint32_t pid;
-	uint8_t dev, has_totals, in_gap;
+	uint8_t dev, has_totals, in_gap, is_some; /* of its blocks */
 };
 
 /* --- whose trace ------------------------------------------------------------------------------------- */
@@ -46,16 +48,26 @@ static uint8_t choose_dev(const struct export_to *to)
 	return MT_DEV_CPU;
 }
 
-static uint32_t choose_pid(const struct report *r)
+static uint32_t choose_pid(const struct export_to *to)
 {
 	const struct report_proc *most = NULL;
+	const struct report *r = to->report;
 
 	if (!r)
 		return 0;
-	for (size_t i = 0; i < r->procs_cnt; i++)
-		if (r->procs[i].pid && (!most || r->procs[i].peak > most->peak))
-			most = &r->procs[i];
-	return most && most->peak ? most->pid : r->run.pid;
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+
+		if (p->pid && pid_is_one_of(to->pids, to->pids_cnt, p->pid) && (!most || p->peak > most->peak))
+			most = p;
+	}
+	return most && (most->peak || to->pids_cnt) ? most->pid : r->run.pid;
+}
+
+/* Their sum, and the allocator's own, is not of them alone. */
+static bool is_of_some(const struct filter_said *part)
+{
+	return part && (part->category >= 0 || part->module || part->op);
 }
 
 static uint64_t bytes_before(const struct optrace *t)
@@ -80,7 +92,8 @@ int optrace__new(struct optrace **ret, const struct export_to *to, optrace_fn li
 	t->ctx = ctx;
 	t->to = to;
 	t->dev = choose_dev(to);
-	t->pid = choose_pid(to->report);
+	t->pid = choose_pid(to);
+	t->is_some = is_of_some(to->part);
 	t->live = live__new(to->labels);
 	t->open = open_frames__new();
 	t->lines = malloc(OPTRACE_WAIT * sizeof(*t->lines));
@@ -88,7 +101,7 @@ int optrace__new(struct optrace **ret, const struct export_to *to, optrace_fn li
 		optrace__free(t);
 		return -ENOMEM;
 	}
-	t->now = bytes_before(t);
+	t->now = to->part ? 0 : bytes_before(t); /* a part has it in its events */
 	*ret = t;
 	return 0;
 }
@@ -289,7 +302,7 @@ static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t 
 /* bytes_before has it. */
 static int is_counted(const struct optrace *t, const struct tl_event *ev)
 {
-	return ev->kind == TL_PREEXISTING && (!t->to->labels || labels__was_there(t->to->labels, ev->id));
+	return ev->kind == TL_PREEXISTING && !t->to->part && (!t->to->labels || labels__was_there(t->to->labels, ev->id));
 }
 
 static int on_memory(struct optrace *t, const struct open_thread *th, const struct tl_event *ev)
@@ -332,7 +345,7 @@ static int apply(struct optrace *t, struct open_thread *th, const struct tl_even
 	case TL_MARK:
 		return on_mark(t, th, ev);
 	case TL_TOTALS:
-		if (!is_ours)
+		if (!is_ours || t->is_some)
 			return 0;
 		t->has_totals = 1;
 		t->allocated = ev->ptr;
