@@ -366,6 +366,11 @@ function ticks(ns, visible) {
 	return visible >= MINUTES ? `${+(ns / 6e10).toFixed(2)} min` : `${(ns / 1e9).toFixed(digits)} s`;
 }
 
+// Half of a label is to the right of its tick.
+function fitsOnAxis(u, x) {
+	return u.valToPos(x, "x") < u.bbox.width / devicePixelRatio - 22;
+}
+
 // Distances between ticks whose labels are short: 1, 2, 5 of a unit; from two minutes on of minutes.
 function tickSteps(from, to) {
 	const steps = [];
@@ -391,7 +396,7 @@ function makeChart() {
 	chart = new uPlot({
 		width: plotWidth(), height: innerWidth < 600 ? 220 : 300, padding: [8, RIGHT, 0, 0], legend: {show: false},
 		scales: {x: {time: false, range: () => range().map((t) => t / 1e9)}, y: {range: (u, min, max) => [0, max > 0 ? max * 1.04 : 1]}},
-		axes: [{...text, size: 26, space: 90, incrs: (u, axis, from, to) => tickSteps(from, to), values: (u, v) => v.map((x) => ticks(x * 1e9, range()[1] - range()[0]))},
+		axes: [{...text, size: 26, space: 90, incrs: (u, axis, from, to) => tickSteps(from, to), values: (u, v) => v.map((x) => fitsOnAxis(u, x) ? ticks(x * 1e9, range()[1] - range()[0]) : "")},
 			{...text, size: LEFT, incrs, space: 36, values: (u, v) => v.map(bytes)}],
 		cursor: {points: {show: false}, drag: {x: true, y: false, setScale: false}, bind: {dblclick: () => () => null}},
 		// The highest sum is drawn first, each smaller one over it.
@@ -867,7 +872,7 @@ function drawMoment() {
 			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} the probes were away: what lived then is not known.`));
 		return;
 	}
-	const rows = CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) => h("tr", null,
+	const rows = CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) => h("tr", c.parts[n] ? null : {class: "none"},
 		h("td", {class: "text"}, swatch(n), n), h("td", {title: `${c.parts[n]} bytes`}, bytes(c.parts[n])),
 		h("td", null, percent(c.parts[n], c.total))));
 	const there = model.blocks.filter((b) => b.allocated <= t && t < b.freed && b.dev === l.dev && (!l.pid || b.pid === l.pid))
