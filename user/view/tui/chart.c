@@ -314,7 +314,7 @@ static void draw_time(struct canvas *c, struct rect at, const struct window *w, 
 	else
 		snprintf(text, sizeof(text), "0 ");
 	canvas__text(c, x, y, w->cols, TUI_DIM, text);
-	if (w->to_ns > w->now_ns)
+	if (w->to_ns > w->now_ns || ui->is_held) /* there stands what is held */
 		return;
 	snprintf(text, sizeof(text), " %s", w->from_ns ? ui->is_live ? "now" : "end" : fmt_ns(a, w->now_ns));
 	if (w->cols > 24)
@@ -364,15 +364,29 @@ static unsigned settle_held(struct tui_ui *ui, const struct window *w)
 	return window_col(w, ui->held_ns);
 }
 
-/* On the line of time: when, in which step, and how much at most. */
+/* "12.3 MiB, up to 28.0 MiB": what the categories beside it sum up to, and the exact maximum of the column's time. */
+static void put_bytes(char *text, size_t size, const struct tui_column *column)
+{
+	uint64_t sum = 0;
+	char a[24], b[24];
+
+	for (unsigned i = 0; i < CAT_MAX; i++)
+		sum += column->cats[i];
+	if (column->top - column->top / 50 > sum)
+		snprintf(text, size, "%s, up to %s", fmt_bytes(a, sum), fmt_bytes(b, column->top));
+	else
+		snprintf(text, size, "%s", fmt_bytes(a, column->top));
+}
+
+/* On the line of time: when, in which step, and how much. */
 static void draw_held(struct canvas *c, struct rect at, const struct window *w, const struct report *r, unsigned col,
 		      const struct tui_column *column)
 {
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1, len;
 	uint64_t ns = window_at(w, col), step = step_at(r, ns);
-	char text[80], a[24], b[24];
+	char text[128], a[24], b[64];
 
-	fmt_bytes(b, column->top);
+	put_bytes(b, sizeof(b), column);
 	if (column->is_untraced)
 		snprintf(text, sizeof(text), " %s: not traced ", fmt_ns(a, ns));
 	else if (step)
