@@ -543,13 +543,15 @@ def test_recording_as_html():
                                                                  "INPUT": {"at_peak": 0}},
            "series": {"points": [[10**9 + i * 10**7, (i % 100) << 15, 0] for i in range(1000)]}}
     rep = {"start_ns": 10**9, "devices": {"cpu": dict(dev, peak=9 << 30), "cuda:0": dev},
-           "verdict": [{"severity": "problem", "text": nasty, "next": nasty}, {"severity": "fact", "text": "ok", "next": ""}]}
-    page = _notebook.html(rep)
+           "verdict": [{"severity": "problem", "text": nasty, "next": nasty},
+                       {"severity": "fact", "text": "ok", "next": "memtrace report FILE --leaks"}]}
+    page = _notebook.html("a b.mtr", rep)
     mt.check("cuda:0 at its peak of 3.00 MiB" in page and "66.7 %" in page and "INPUT" not in page, page)
     mt.check("<img" not in page and page.count("&lt;img") == 3, page)
+    mt.check("memtrace report &#x27;a b.mtr&#x27; --leaks" in page, page)
     points = len(page.split('stroke="#2b8cd9" d="')[1].split('"')[0].split("L"))
     mt.check(300 < points <= _notebook.COLUMNS, f"{points} points")
-    mt.check("<svg" not in _notebook.html(dict(rep, devices={})), "no device, no picture")
+    mt.check("<svg" not in _notebook.html("a b.mtr", dict(rep, devices={})), "no device, no picture")
     with mt.scratch() as tmp:
         for ground, text in (("#ffffff", "#000000"), ("#111111", "#e0e0e0")):
             path = tmp / f"{text[1:]}.html"

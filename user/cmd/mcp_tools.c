@@ -45,8 +45,8 @@ static const struct mcp_tool tools[TOOLS] = {
 	[VERDICT] = { "verdict",
 		      "Verdict",
 		      "Ask this first. In sentences: how high the memory of the job went, when, what of, which module, what "
-		      "grows, what killed it, how complete the recording is, and what to try next (a memtrace command or a "
-		      "change).",
+		      "grows, what killed it, how complete the recording is, and what to try next (a memtrace command, in "
+		      "which FILE is the recording, or a change).",
 		      { RECORDING } },
 	[PEAK] = { "peak",
 		   "What the peak was made of",

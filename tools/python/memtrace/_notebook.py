@@ -5,6 +5,7 @@ Nothing here has a colour of text or ground: a notebook's own are light or dark.
 all text is escaped.
 """
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -91,14 +92,19 @@ def _categories(report, name):
     return "".join(out) + "</tbody></table>"
 
 
-def html(report):
+def next_step(line, path):
+    """What a line of the verdict proposes, with the recording's name in its commands."""
+    return re.sub(r"(?<=\s)FILE(?=\s|$)", lambda _: shlex.quote(str(path)), line["next"])
+
+
+def html(path, report):
     """Of `memtrace report --json`."""
     out = ["<div>"]
     for line in report["verdict"]:
         weight = "font-weight:600" if line["severity"] in ("problem", "hint") else ""
         out.append(f'<p style="margin:0 0 4px;{weight}">{escape(line["text"])}')
         if line["next"]:
-            out.append(f'<br><small style="margin-left:18px;font-weight:400">next: {escape(line["next"])}</small>')
+            out.append(f'<br><small style="margin-left:18px;font-weight:400">next: {escape(next_step(line, path))}</small>')
         out.append("</p>")
     name = main_device(report)
     if name:
@@ -107,7 +113,7 @@ def html(report):
 
 
 def text(path, report):
-    lines = [line["text"] + (f"\n  next: {line['next']}" if line["next"] else "") for line in report["verdict"]]
+    lines = [line["text"] + (f"\n  next: {next_step(line, path)}" if line["next"] else "") for line in report["verdict"]]
     return f"<Recording {path}>\n" + "\n".join(lines)
 
 

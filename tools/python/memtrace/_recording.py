@@ -94,7 +94,7 @@ class Recording:
         return _notebook.text(self.path, self.report)
 
     def _repr_html_(self):
-        return _notebook.html(self.report)
+        return _notebook.html(self.path, self.report)
 
     # --- tables of the sqlite export ---------------------------------------------------------------
 
