@@ -511,6 +511,11 @@ static void a_kill(void **state)
 	f.r.ooms.cnt = f.r.ooms.total = 1;
 	*o = (struct report_oom){ .kind = OOM_DEATH, .marked = 1, .killed = 1, .pid = 10, .comm = (char *)"python",
 				  .exit_status = 9, .ts_ns = FIX_T0 + S, .rss_total = 60 * GIB, .live = 40 * GIB };
+	o->rss[MT_RSS_ANON] = 50 * GIB;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "took process 10", "");
+	assert_string_equal(judged().lines[0].next, ""); /* live may be a GPU's */
+	f.devs[0].dev = MT_DEV_CPU;
+	f.r.devs_cnt = 1;
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "took process 10", "--by module --at 1.000s");
 	o->live = GIB;
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "took process 10", "1.00 GiB of it was in tensors; ");

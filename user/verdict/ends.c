@@ -19,11 +19,19 @@ static void say_rise(char *text, const struct judge *j, const struct report_oom 
 		say(text, " (%s %s before)", fmt_bytes(a, rise.before), fmt_ns(b, rise.ns));
 }
 
-/* What was live then, by whom; --at takes milliseconds, and what was refused is at their end. */
+/* What was live then, by whom; --at takes milliseconds, and what was refused is at their end. In a gap nobody looked. */
 static void say_who_held(char *next, const struct judge *j, const struct report_oom *o)
 {
+	char dev[16];
+
+	if (j->r->sampling.is_on)
+		return;
 	say(next, "what held it, by module: memtrace report %s --by module --at %.3fs", j->file,
 	    (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
+	if (o->kind != OOM_DEATH && j->r->devs_cnt > 1)
+		say(next, " --device %s", dev_name(o->dev, dev));
+	if (j->r->procs_cnt > 1)
+		say(next, " --pid %u", o->pid);
 }
 
 static void say_refused(const struct judge *j, const struct report_oom *o)
@@ -49,6 +57,14 @@ static void say_refused(const struct judge *j, const struct report_oom *o)
 		say_who_held(l->next, j, o);
 }
 
+static int has_gpu(const struct report *r)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev >= MT_DEV_CUDA0 && r->devs[i].peak)
+			return 1;
+	return 0;
+}
+
 static void say_killed(const struct judge *j, const struct report_oom *o)
 {
 	struct verdict_line *l = line(j, VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, o->rss_total);
@@ -61,9 +77,11 @@ static void say_killed(const struct judge *j, const struct report_oom *o)
 		say(l->text, "; its RSS was %s (anonymous %s)", fmt_bytes(a, o->rss_total), fmt_bytes(b, o->rss[MT_RSS_ANON]));
 	if (o->rss_total)
 		say_rise(l->text, j, o);
-	if (o->live && o->live >= o->rss_total / 2)
+	if (has_gpu(j->r) || j->r->sampling.is_on) /* live is not of what RSS counts, or not all of it */
+		return;
+	if (o->live && o->live >= o->rss[MT_RSS_ANON] / 2)
 		say_who_held(l->next, j, o);
-	else if (o->rss_total && !facts_is_malloc_watched(j->r))
+	else if (o->rss[MT_RSS_ANON] && !facts_is_malloc_watched(j->r))
 		say(l->next, "%s of it was in tensors; recorded with --probes framework,flow,regions,kernel,host "
 		    "--stacks=python it says which lines made the rest", fmt_bytes(a, o->live));
 }

@@ -130,6 +130,7 @@ struct facts_steps facts_of_steps(const struct report *r)
 		else
 			unseen++;
 	}
+	f.phase = phase_of(r, f.proc->peak);
 	if (!f.cnt)
 		return f;
 	qsort(peaks, f.cnt, sizeof(*peaks), by_size);
@@ -140,7 +141,6 @@ struct facts_steps facts_of_steps(const struct report *r)
 	}
 	f.is_cut = f.proc->marks_cnt[MARK_STEP] > f.cnt + unseen;
 	f.outside = f.proc->peak > f.peak && f.proc->peak - f.peak > f.peak / NEAR_PART;
-	f.phase = phase_of(r, f.proc->peak);
 	return f;
 }
 
@@ -362,6 +362,7 @@ struct facts_growing facts_of_growing(const struct report *r)
 	f.now = points[GROWING_POINTS - 1];
 	f.per_second = t.slope * (GROWING_POINTS - 1) * 1e9 / (double)(end_ns - begin_ns);
 	f.is_host = facts_is_malloc_watched(r);
+	f.is_seen = d && !r->sampling.is_on;
 	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
 }
 
@@ -381,22 +382,34 @@ const struct report_oom *facts_refusal(const struct report *r)
 #define RISE_NS 2000000000ull /* in less a job begins */
 #define RISE_PART 5
 
+static int has_several(const struct report *r, int is_of_rss)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		cnt += (is_of_rss ? r->procs[i].rss_peak : r->procs[i].peak) > 0;
+	return cnt > 1;
+}
+
 struct facts_rise facts_of_rise(const struct report *r, const struct report_oom *o)
 {
 	const struct series *s = o->kind == OOM_DEATH ? &r->kernel.rss : NULL;
 	uint64_t has = o->kind == OOM_DEATH ? o->rss_total : o->live;
-	struct facts_rise f = { 0 };
+	struct facts_rise f = { 0 }, none = { 0 };
 	size_t first = 0;
 
+	if (has_several(r, s != NULL) || (!s && r->sampling.is_on))
+		return none;
 	for (size_t i = 0; i < r->devs_cnt && !s; i++)
 		s = r->devs[i].dev == o->dev ? &r->devs[i].series : NULL;
 	while (s && first < s->cnt && !s->points[first].live_max)
 		first++;
 	if (!s || first == s->cnt || o->ts_ns < s->points[first].ts_ns + RISE_NS)
-		return f;
+		return none;
 	f.ns = (o->ts_ns - s->points[first].ts_ns) / 2;
-	f.before = at_time(s, o->ts_ns - f.ns);
-	return f.before > has - has / RISE_PART ? (struct facts_rise){ 0 } : f;
+	for (size_t i = first; i < s->cnt && s->points[i].ts_ns <= o->ts_ns - f.ns; i++)
+		f.before = s->points[i].live_max > f.before ? s->points[i].live_max : f.before;
+	return f.before >= has - has / RISE_PART ? none : f;
 }
 
 /* --- modules --------------------------------------------------------------------------------------------- */

@@ -81,12 +81,16 @@ struct facts_growing {
 	uint64_t grown, now; /* 0: it does not */
 	double per_second;
 	int is_host; /* malloc's blocks were looked at */
+	int is_seen; /* what of it is in tensors, or in malloc's blocks: else grown may be too much */
 };
 struct facts_growing facts_of_growing(const struct report *r);
 
 /* The last refusal, or kill by the OOM killer; NULL: there was none. */
 const struct report_oom *facts_refusal(const struct report *r);
-/* What was live half of the time before it (RSS, of who was killed), if that is a fifth less or more than that. */
+/*
+ * The most that was live in the first half of the time up to it (RSS, of who was killed), if that is a fifth less or more than
+ * that. Of several processes only sums are kept: nothing is known then.
+ */
 struct facts_rise {
 	uint64_t before, ns; /* ns before it; 0: it had not risen */
 };

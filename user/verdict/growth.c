@@ -98,9 +98,15 @@ void judge_rss(const struct judge *j)
 	if (!f.grown || j->r->leaks.cnt || facts_of_workers(j->r).grown > f.grown / 2)
 		return;
 	l = line(j, VERDICT_RSS, VERDICT_HINT, (uint64_t)f.per_second);
-	say(l->text, "The job's memory (RSS) grows by %s a second, to %s by now, and %s of that is not in %s",
-	    fmt_bytes(a, l->bytes), fmt_bytes(b, f.now), fmt_bytes(c, f.grown), f.is_host ? "blocks of malloc" : "tensors");
-	if (!f.is_host && pid)
+	say(l->text, "The job's memory (RSS) grows by %s a second, to %s by now", fmt_bytes(a, l->bytes),
+	    fmt_bytes(b, f.now));
+	if (f.is_seen)
+		say(l->text, ", and %s of that is not in %s", fmt_bytes(c, f.grown),
+		    f.is_host ? "blocks of malloc" : "tensors");
+	if (f.is_host)
+		say(l->next, "Python's objects of up to 512 bytes are in no block of malloc; in a job started with "
+		    "PYTHONMALLOC=malloc they are");
+	else if (pid)
 		say(l->next, "which line allocates it: memtrace record -p %u --probes framework,flow,regions,kernel,host "
 		    "--stacks=python -d 60", pid);
 }

@@ -56,13 +56,23 @@ static void say_whose(char *text, const struct report *r, uint64_t peak)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
 }
 
-/* The line of Python that made most of it, where stacks were taken. */
-static void say_line(char *text, const struct report *r, uint64_t peak)
+/* Stacks sum up what they made at the peaks of all devices. */
+static int is_only_peak(const struct report *r, const struct report_dev *d)
 {
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (&r->devs[i] != d && r->devs[i].dev != MT_DEV_HOST && percent(r->devs[i].peak, d->peak) >= PART_PERCENT)
+			return 0;
+	return 1;
+}
+
+/* The line of Python that made most of it, where stacks were taken. */
+static void say_line(char *text, const struct report *r, const struct report_dev *d)
+{
+	uint64_t peak = d->peak;
 	struct facts_line l = facts_of_peak_line(r);
 	char a[24], file[TEXT_BYTES_MAX], function[TEXT_BYTES_MAX];
 
-	if (!l.at || l.bytes > peak || percent(l.bytes, peak) < PART_PERCENT)
+	if (!l.at || l.bytes > peak || !is_only_peak(r, d) || percent(l.bytes, peak) < PART_PERCENT)
 		return;
 	say(text, "; %s made at %s:%u", fmt_bytes(a, l.bytes), name(file, l.at->file, "?"), l.at->line);
 	if (l.at->function && l.at->function[0])
@@ -220,7 +230,7 @@ void judge_peak(const struct judge *j, const struct facts_steps *f)
 		say(l->text, "; most of it is what grows");
 	} else {
 		say_whose(l->text, j->r, d->peak);
-		say_line(l->text, j->r, d->peak);
+		say_line(l->text, j->r, d);
 	}
 	if (l->kind == VERDICT_ACTIVATIONS)
 		say_checkpoint(j, l, d);
