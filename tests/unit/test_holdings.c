@@ -347,6 +347,32 @@ static void parts_begin_with_what_lived(void **state)
 	}
 }
 
+static int take_last(void *ctx, const struct tl_event *ev)
+{
+	*(struct tl_event *)ctx = *ev;
+	return 0;
+}
+
+static void parts_begin_with_totals(void **state)
+{
+	struct tl_event ev = { .kind = TL_TOTALS, .ts_ns = 5, .pid = 1, .dev = MT_DEV_CUDA0, .ptr = 512 }, last = { 0 };
+	struct sieve s = sieve;
+
+	(void)state;
+	s.live.cnt = 0;
+	s.category = -1;
+	s.span = (struct span){ 10, 20 };
+	assert_int_equal(sieve__event(&s, &ev, take_last, &last), 0);
+	ev.ts_ns = 6;
+	ev.ptr = 600;
+	assert_int_equal(sieve__event(&s, &ev, take_last, &last), 0);
+	assert_int_equal(last.kind, 0);
+	assert_int_equal(sieve__end(&s, take_last, &last), 0);
+	assert_true(last.kind == TL_TOTALS && last.ts_ns == 10 && last.ptr == 600 && last.dev == MT_DEV_CUDA0);
+	map__done(&s.live);
+	map__done(&s.totals);
+}
+
 /* --- words ------------------------------------------------------------------------------------------------------ */
 
 static void modules_and_operators_by_name(void **state)
@@ -396,6 +422,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(moments_are_what_lived_then, setup, teardown),
 		cmocka_unit_test_setup_teardown(rows_are_named_and_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts_begin_with_what_lived, setup, teardown),
+		cmocka_unit_test_setup_teardown(parts_begin_with_totals, setup, teardown),
 		cmocka_unit_test_setup_teardown(modules_and_operators_by_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(steps_are_found, setup, teardown),
 	};

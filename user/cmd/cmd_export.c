@@ -171,6 +171,13 @@ static int collect_end(void *ctx, const struct report *report, int r)
 	return r;
 }
 
+/* As --at 12.5s is, and --at peak where the peak is in no step. */
+static int one_moment(const struct export_run *x, struct err *err)
+{
+	err_set(err, -EINVAL, "%s is of a stretch of time, and that is one moment", x->format->name);
+	return err_hint(err, "--from 12s --until 13s, or --at 'step 100'"), -EINVAL;
+}
+
 static int collect(struct export_run *x, struct labels **ret_labels, struct report **ret_report, struct err *err)
 {
 	size_t top = x->is_part ? SIZE_MAX : x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
@@ -193,6 +200,8 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 	x->pass++;
 	if (!r && x->is_part)
 		r = filter__settle(&x->filter, *ret_report, *ret_labels, x->names, err);
+	if (!r && x->format->needs & EXPORT_STRETCH && x->filter.sieve.span.from_ns == x->filter.sieve.span.to_ns)
+		r = one_moment(x, err);
 	x->filter.sieve.dev = x->o->dev; /* all of them, if none was named */
 	if (x->o->labels_live && !(x->format->needs & EXPORT_LABELS))
 		x->to.labels = NULL;

@@ -26,6 +26,11 @@ struct live_row {
 	bool is_out;	       /* fn has it */
 };
 
+struct totals_row {
+	uint64_t key;
+	struct tl_event last;
+};
+
 void sieve__init(struct sieve *s)
 {
 	*s = (struct sieve){ .span = { 0, UINT64_MAX }, .dev = -1, .category = -1 };
@@ -33,6 +38,7 @@ void sieve__init(struct sieve *s)
 	s->owners = MAP_OF(struct owner_row);
 	s->params = MAP_OF(struct param_row);
 	s->live = MAP_OF(struct live_row);
+	s->totals = MAP_OF(struct totals_row);
 }
 
 void sieve__done(struct sieve *s)
@@ -41,6 +47,7 @@ void sieve__done(struct sieve *s)
 	map__done(&s->owners);
 	map__done(&s->params);
 	map__done(&s->live);
+	map__done(&s->totals);
 }
 
 /* --- the first pass ------------------------------------------------------------------------------------- */
@@ -190,6 +197,28 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+static int keep_totals(struct sieve *s, const struct tl_event *ev)
+{
+	struct totals_row *row = map__put(&s->totals, (uint64_t)ev->pid << 8 | ev->dev);
+
+	if (row)
+		row->last = *ev;
+	return row ? 0 : -ENOMEM;
+}
+
+static int tell_totals(const struct sieve *s, timeline_fn fn, void *ctx)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < s->totals.cnt && !r; i++) {
+		struct tl_event ev = ((const struct totals_row *)map__at(&s->totals, i))->last;
+
+		ev.ts_ns = s->span.from_ns;
+		r = fn(ctx, &ev);
+	}
+	return r;
+}
+
 static int open_span(struct sieve *s, timeline_fn fn, void *ctx)
 {
 	struct live_row *rows = calloc(s->live.cnt + 1, sizeof(*rows));
@@ -207,7 +236,7 @@ static int open_span(struct sieve *s, timeline_fn fn, void *ctx)
 		if (sieve__is_category(s, rows[i].id, rows[i].alloc.version))
 			r = tell_late(map__find(&s->live, rows[i].id), s->span.from_ns, fn, ctx);
 	free(rows);
-	return r;
+	return r ? r : tell_totals(s, fn, ctx);
 }
 
 static int on_alloc(struct sieve *s, const struct tl_event *ev, timeline_fn fn, void *ctx)
@@ -240,6 +269,7 @@ static int on_version(struct sieve *s, struct live_row *row, const struct tl_eve
 	row->is_out = false;
 	ends.kind = TL_DESTROY;
 	ends.version = ev->version - 1;
+	ends.depth = UINT8_MAX; /* it says nothing of what is open */
 	return fn(ctx, &ends);
 }
 
@@ -279,8 +309,11 @@ int sieve__event(struct sieve *s, const struct tl_event *ev, timeline_fn fn, voi
 	case TL_GAP:
 		s->in_gap = ev->version != 0;
 		return is_within(s, ev->ts_ns) ? fn(ctx, ev) : 0;
-	case TL_OOM:
 	case TL_TOTALS:
+		if (!s->is_open)
+			return sieve__is_whose(s, ev) ? keep_totals(s, ev) : 0;
+		/* fall through */
+	case TL_OOM:
 		return is_within(s, ev->ts_ns) && sieve__is_whose(s, ev) ? fn(ctx, ev) : 0;
 	default:
 		return is_within(s, ev->ts_ns) && pid_is_one_of(s->pids, s->pids_cnt, ev->pid) ? fn(ctx, ev) : 0;

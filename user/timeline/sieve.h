@@ -36,6 +36,7 @@ struct sieve {
 	struct map params;	     /* root modules of parameters, by process and path, which is all that an optimizer knows */
 	/* The second one. */
 	struct map live;
+	struct map totals; /* a caching allocator's own, as they were reported last */
 	bool is_open, in_gap;
 };
 

@@ -79,6 +79,7 @@ enum export_need {
 	EXPORT_BINARY = 256, /* not for a terminal */
 	EXPORT_COMPILES = 2048, /* TL_COMPILED */
 	EXPORT_PINNED = 4096, /* TL_PINNED */
+	EXPORT_STRETCH = 8192, /* says nothing of one moment */
 	EXPORT_PART = 1024, /* is all made of decisions: what is written of a part is true of the part */
 };
 struct export_format {

@@ -122,7 +122,7 @@ static int end(struct export_ctx *c, const struct report *report)
 const struct export_format export_op_trace = {
 	.name = "op-trace",
 	.help = "one JSON object an operator: memory after it; where forward, backward and steps begin",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART | EXPORT_STRETCH,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

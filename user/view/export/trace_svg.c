@@ -137,7 +137,9 @@ static void put_legend(struct export_ctx *c)
 	static const char *const told[] = { "allocated", "allocated, active", "reserved", "reserved_memory", NULL };
 	static const char *const cpu[] = { "allocated", "allocated = active = reserved (no caching allocator)", NULL };
 	static const char *const marks[] = { "fw_start", "fw_start", "fw_bw_boundary", "fw_bw_boundary", "step", "step", NULL };
-	const char *const *lists[] = { optrace__has_totals(c->trace) ? told : cpu, marks };
+	static const char *const gpu[] = { "allocated", "allocated", NULL };
+	const char *const *lines = optrace__has_totals(c->trace) ? told : optrace__dev(c->trace) >= MT_DEV_CUDA0 ? gpu : cpu;
+	const char *const *lists[] = { lines, marks };
 	int x = LEFT;
 
 	for (int k = 0; k < 2; k++)
@@ -236,7 +238,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_trace_svg = {
 	.name = "trace-svg",
 	.help = "a picture: memory after each operator, and marks of forward, backward and steps (of one step: --at peak)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART | EXPORT_STRETCH,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

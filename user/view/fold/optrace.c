@@ -38,6 +38,40 @@ struct optrace {
 
 /* --- whose trace ------------------------------------------------------------------------------------- */
 
+/* Bytes of its blocks that were live at the device's peak. */
+static uint64_t at_peak_of(const struct report *r, uint32_t pid, uint8_t dev)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < r->peak_blocks.cnt; i++)
+		if (r->peak_blocks.rows[i].pid == pid && r->peak_blocks.rows[i].dev == dev)
+			sum += r->peak_blocks.rows[i].size;
+	return sum;
+}
+
+/* Of a part: who had most at a peak, of the processes that were asked for; a GPU before the CPU. 0: nobody had anything. */
+static int choose_both(struct optrace *t, const struct export_to *to)
+{
+	const struct report *r = to->part ? to->report : NULL;
+	uint64_t most = 0;
+
+	for (size_t i = 0; r && i < r->peak_blocks.cnt; i++) {
+		const struct report_block *b = &r->peak_blocks.rows[i];
+		int is_gpu = b->dev >= MT_DEV_CUDA0, had_gpu = most && t->dev >= MT_DEV_CUDA0;
+		uint64_t bytes;
+
+		if ((to->dev >= 0 && b->dev != to->dev) || is_gpu < had_gpu || !pid_is_one_of(to->pids, to->pids_cnt, b->pid))
+			continue;
+		bytes = at_peak_of(r, b->pid, b->dev);
+		if (bytes <= most && is_gpu == had_gpu)
+			continue;
+		most = bytes;
+		t->pid = b->pid;
+		t->dev = b->dev;
+	}
+	return most != 0;
+}
+
 static uint8_t choose_dev(const struct export_to *to)
 {
 	if (to->dev >= 0)
@@ -91,8 +125,10 @@ int optrace__new(struct optrace **ret, const struct export_to *to, optrace_fn li
 	t->line = line;
 	t->ctx = ctx;
 	t->to = to;
-	t->dev = choose_dev(to);
-	t->pid = choose_pid(to);
+	if (!choose_both(t, to)) {
+		t->dev = choose_dev(to);
+		t->pid = choose_pid(to);
+	}
 	t->is_some = is_of_some(to->part);
 	t->live = live__new(to->labels);
 	t->open = open_frames__new();

@@ -6,7 +6,8 @@
  * One device of one process: --device, else cuda:0 or the CPU; the process that had most there. A value is that of the
  * moment at which the operator was left: the next thing that its thread did outside of it, before that took effect. What
  * was seen late (lived before the attach) counts from the beginning. A caching allocator's own totals are the truth where it
- * told them; the CPU's has none: reserved is what is allocated. Phases and marks are the model's.
+ * told them; the CPU's has none: reserved is what is allocated. Phases and marks are the model's. In a part of a recording
+ * what is seen late counts from there on; of some blocks only (--category …) the sum is theirs.
  *
  * Lines wait until the operators before them are over: OPTRACE_WAIT at most, then the oldest gets the value of now.
  * Operators of more threads than open_frames holds are left out, and counted.
