@@ -221,13 +221,17 @@ static int no_step(const struct filter *f, uint64_t step, struct err *err)
 }
 
 /* Marks of steps are seen before anything else is. */
-static int step_before_probes(const struct filter *f, const struct report *r, uint64_t step, struct err *err)
+static int step_before_probes(const struct filter *f, const struct report *r, struct err *err)
 {
+	const char *why = "nothing was";
 	char a[24];
 
-	err_set(err, -ENODATA, "step %" PRIu64 " was over before the first allocation was seen, %s after the begin", step,
-		fmt_ns(a, f->seen_ns - r->run.start_ts_ns));
-	return err_hint(err, "probes were still being set: a later step, or --at peak"), -ENODATA;
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].set_ts_ns >= f->sieve.span.to_ns)
+			why = "probes were still being set";
+	err_set(err, -ENODATA, "step %" PRIu64 " was over before the first allocation was seen, %s after the begin",
+		f->o->at.num, fmt_ns(a, f->seen_ns - r->run.start_ts_ns));
+	return err_hint(err, "%s: a later step, or --at peak", why), -ENODATA;
 }
 
 static int find_time(const struct filter *f, const struct report *r, uint64_t ns, struct span *ret, struct err *err)
@@ -259,8 +263,6 @@ static int find_when(const struct filter *f, const struct report *r, const struc
 		find_peak(f, r, ret);
 	else if (!spans__of_step(&f->spans, w->num, f->pids, f->pids_cnt, ret))
 		return no_step(f, w->num, err);
-	else if (ret->to_ns < f->seen_ns && f->seen_ns >= r->run.start_ts_ns)
-		return step_before_probes(f, r, w->num, err);
 	return 0;
 }
 
@@ -270,8 +272,12 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 	const struct options *o = f->o;
 	int e = 0;
 
-	if (o->at.kind)
-		return find_when(f, r, &o->at, span, err);
+	if (o->at.kind) {
+		e = find_when(f, r, &o->at, span, err);
+		if (!e && o->at.kind == WHEN_STEP && span->to_ns < f->seen_ns && f->seen_ns >= r->run.start_ts_ns)
+			e = step_before_probes(f, r, err);
+		return e;
+	}
 	if (o->from.kind && !(e = find_when(f, r, &o->from, &at, err)))
 		span->from_ns = at.from_ns;
 	if (!e && o->to.kind && !(e = find_when(f, r, &o->to, &at, err)))
