@@ -185,14 +185,14 @@ static const struct diff_row *row_changed(const struct diff_view *v, const struc
 	return best;
 }
 
-/* A module has what those in it have: said is the innermost one that has half of what is said of the one around it. */
+/* A module has what those in it have: said is the innermost one that has half of the outermost one's change. */
 static const struct diff_row *row_to_say(const struct diff_view *v, enum diff_value value, int sign)
 {
-	const struct diff_row *row = row_changed(v, NULL, value, sign), *in = row;
+	const struct diff_row *top = row_changed(v, NULL, value, sign), *row = top, *in = top;
 
 	while (v->by == DIFF_BY_MODULE && in) {
 		in = row_changed(v, row, value, sign);
-		if (in && diff_row__change(in, value) * sign < diff_row__change(row, value) * sign / 2)
+		if (in && diff_row__change(in, value) * sign < diff_row__change(top, value) * sign / 2)
 			in = NULL;
 		row = in ? in : row;
 	}

@@ -364,15 +364,17 @@ static unsigned settle_held(struct tui_ui *ui, const struct window *w)
 	return window_col(w, ui->held_ns);
 }
 
+#define HELD_COLS 52 /* of " 12.3 s, step 123456: 12.3 MiB, up to 28.0 MiB " */
+
 /* "12.3 MiB, up to 28.0 MiB": what the categories beside it sum up to, and the exact maximum of the column's time. */
-static void put_bytes(char *text, size_t size, const struct tui_column *column)
+static void put_bytes(char *text, size_t size, const struct tui_column *column, int is_narrow)
 {
 	uint64_t sum = 0;
 	char a[24], b[24];
 
 	for (unsigned i = 0; i < CAT_MAX; i++)
 		sum += column->cats[i];
-	if (column->top - column->top / 50 > sum)
+	if (!is_narrow && column->top - column->top / 50 > sum)
 		snprintf(text, size, "%s, up to %s", fmt_bytes(a, sum), fmt_bytes(b, column->top));
 	else
 		snprintf(text, size, "%s", fmt_bytes(a, column->top));
@@ -386,7 +388,7 @@ static void draw_held(struct canvas *c, struct rect at, const struct window *w, 
 	uint64_t ns = window_at(w, col), step = step_at(r, ns);
 	char text[128], a[24], b[64];
 
-	put_bytes(b, sizeof(b), column);
+	put_bytes(b, sizeof(b), column, w->cols < HELD_COLS);
 	if (column->is_untraced)
 		snprintf(text, sizeof(text), " %s: not traced ", fmt_ns(a, ns));
 	else if (step)
@@ -396,7 +398,7 @@ static void draw_held(struct canvas *c, struct rect at, const struct window *w, 
 	len = (unsigned)strlen(text);
 	canvas__set(c, x + col, y, 0x2502, TUI_BOLD, TUI_PLAIN); /* │ */
 	x += col + 1 + len <= w->cols ? col + 1 : col >= len ? col - len : w->cols > len ? w->cols - len : 0;
-	canvas__text(c, x, y, len, TUI_BOLD, text);
+	canvas__text(c, x, y, len < w->cols ? len : w->cols, TUI_BOLD, text);
 }
 
 int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
