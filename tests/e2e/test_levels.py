@@ -27,6 +27,11 @@ OFF = 0.01  # of all bytes
 MARK = ("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newE")
 
 
+def brief(sampling):
+    return (f"{sampling['steps_traced']} of {sampling['steps_seen']} steps in {sampling['windows']} windows, "
+            f"{sampling['traced_ns'] / 1e9:.2f} s, price {100 * (sampling.get('price_ratio') or 0):.2f} %")
+
+
 def gap_times(events, end):
     """[(begin, end)] of what was traced, epoch ns; until the recording's end."""
     traced, begin = [], events[0]["t"]
@@ -85,7 +90,7 @@ def check_traced_steps(full, path, steps):
         mean = cpu["categories"].get(cat, {}).get("byte_ns", 0) / sampling["traced_ns"]
         off[cat] = (mean - truth.get(cat, 0)) / everything
     worst = max(off, key=lambda cat: abs(off[cat]))
-    mt.note(f"{sampling}; furthest off: {worst} by {off[worst]:+.2%} of all")
+    mt.note(f"{brief(sampling)}; furthest off: {worst} by {off[worst]:+.2%} of all")
     mt.check(abs(off[worst]) <= OFF, f"means are off by {off}")
     mt.check(sampling["steps_traced"] >= steps * (sampling["windows"] - 1) > 0, f"steps: {sampling}")
     mt.check(not mt.lost(rep), f"lost {rep['lost']}")
@@ -229,7 +234,7 @@ def test_probes_come_and_go():
         check_peaks(path, d)
         full = mt.report(grown.record(d / "all.mtr", job, grown.after_attach(30), "30 steps"))
     sampling = rep["sampling"]
-    mt.note(f"{sampling}; of operators {rep['coverage']['idle']}")
+    mt.note(f"{brief(sampling)}; of operators {rep['coverage']['idle']}")
     mt.check(sampling["windows"] >= 4 and 3 * (sampling["windows"] - 1) <= sampling["steps_traced"] <= 3 * sampling["windows"],
              f"{sampling}")
     mt.check(sampling["steps_seen"] > 3 * sampling["steps_traced"], f"most steps are watched: {sampling}")  # in a gap of a second
@@ -290,7 +295,7 @@ def test_allocations_are_seen_between_windows():
             wait_for_gap(job, 1)
             mt.finish(tracer, path)
         rep = mt.report(path)
-    mt.note(f"{rep['sampling']}")
+    mt.note(brief(rep["sampling"]))
     mt.check(not rep["sampling"]["unseen_blocks"], f"nothing ends unseen: {rep['sampling']}")
 
 
@@ -303,7 +308,7 @@ def test_without_steps_time_is_traced():
             mt.finish(tracer, path)
         rep = mt.report(path)
     sampling = rep["sampling"]
-    mt.note(f"{sampling}")
+    mt.note(brief(sampling))
     mt.check(sampling["windows"] == 1 and not sampling["steps_traced"] and sampling["traced_ns"] > 0.5e9, f"{sampling}")
 
 
@@ -317,7 +322,7 @@ def test_a_budget_is_held():
         rep = mt.report(path)
         text = mt.ok(mt.memtrace("report", path, "-v")).stdout
     sampling = rep["sampling"]
-    mt.note(f"{sampling}")
+    mt.note(brief(sampling))
     mt.check(sampling["budget"] == 0.1 and sampling["windows"] >= 5, f"{sampling}")
     mt.check(2 * (sampling["windows"] - 1) <= sampling["steps_traced"] <= 2 * sampling["windows"], f"{sampling}")
     mt.check(0 < sampling["price_ratio"] <= 0.115, f"more was lost than was to be: {sampling}")
