@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Gates for CI: check, and diff with --by, --md and --fail-if, against what the report of the same recordings says."""
 import json
+import os
+import signal
 
 import grown
 import mt
@@ -86,8 +88,10 @@ def test_names_of_jobs_that_ended():
     with mt.scratch() as tmp:
         a, b = tmp / "a.mtr", tmp / "b.mtr"
         for path, width in ((a, 64), (b, 128)):
-            mt.ok(mt.memtrace("record", "-q", "-o", path, "--", mt.PYTHON, mt.JOBS / "planted.py", "none", "--width", width, "--seconds", 3,
-                              "--quiet", timeout=120))
+            with grown.launched(path, mt.PYTHON, mt.JOBS / "planted.py", "none", "--width", width, "--quiet") as (tracer, pid):
+                grown.wait(tracer, path, lambda rep: grown.named(rep, "optimizer_state") >= 12, "names of the optimizer's state")
+                os.kill(pid, signal.SIGTERM)
+                mt.check(tracer.wait(60) == 0, f"record: {tracer.popen.returncode}: {tracer.err}")
         doc = json.loads(mt.ok(mt.memtrace("diff", a, b, "--by", "name", "--json", "--top", 1000)).stdout)
         for side, path in (("a", a), ("b", b)):
             peak = json.loads(mt.ok(mt.memtrace("report", path, "--at", "peak", "--by", "name", "--json", "--top", 1000)).stdout)
