@@ -83,3 +83,12 @@ def test_launch_as_named():
         mt.check(seen["caps"] == plain["caps"] and seen["limits"] == plain["limits"], f"root {what}: {seen}")
     mt.check(done.returncode == 1 and "there is no user" in done.stderr, f"{done}")
     mt.check(denied.returncode == 1 and "--user NAME" in denied.stderr and not left, f"{denied}")
+
+
+def test_ends_as_its_command():
+    """A failed job stays a failed job for the script around it."""
+    with mt.scratch() as tmp:
+        for script, code, said in (("true", 0, None), ("exit 7", 7, "ended with exit code 7"), ("kill -9 $$", 128 + 9, "killed by signal 9")):
+            done = mt.memtrace("record", "--force", "--probes", "kernel", "-o", tmp / "a.mtr", "--", "/bin/sh", "-c", script)
+            mt.check(done.returncode == code and (said or "recorded") in done.stderr, f"{script}: {done}")
+            mt.report(tmp / "a.mtr")

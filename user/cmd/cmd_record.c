@@ -44,7 +44,7 @@ int cmd_record(const struct options *o, struct err *err)
 	struct report *rep = NULL;
 	struct session_opts so;
 	char path[160];
-	int r = rights_check(err), status = 0;
+	int r = rights_check(err), status = 0, launched;
 
 	if (r < 0)
 		return r;
@@ -58,11 +58,11 @@ int cmd_record(const struct options *o, struct err *err)
 	r = session_run(&so, &rep, &status, err);
 	if (rep && x.is_tty && !o->quiet)
 		fputs("\r\x1b[K", stderr);
-	launched_say(o, status);
+	launched = launched_say(o, status);
 	if (rep && !o->quiet && !so.window_ns)
 		recording_say(so.record_path, rep);
-	if (!r && rep)
-		r = loss_exit_code(o, rep);
+	if (!r)
+		r = launched ? launched : rep ? loss_exit_code(o, rep) : 0;
 	report__free(rep);
 	return r;
 }

@@ -26,7 +26,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "nobody up: 32 MiB wait for it, then events are lost (stalled). Ctrl-C waits for it about ten "
 			 "seconds; what was put aside by then is written when the disk comes back (docs/losses.md). With "
 			 "-- COMMAND starts a command and follows it from its first "
-			 "instruction; otherwise attaches as the live view does.",
+			 "instruction; otherwise attaches as the live view does. If COMMAND fails, record ends with its exit "
+			 "code, or with 128 and the number of the signal that killed it.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -p 4242 --window 60s -o job.mtr\tthe minute before the end, or before kill -USR1\n"
 			 "memtrace record -p 4242 --window 60s --on-new-peak 10 -o job.mtr\tand before each new high\n"

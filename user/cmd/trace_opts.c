@@ -118,15 +118,17 @@ void recording_say(const char *path, const struct report *r)
 	fprintf(stderr, "next: memtrace report %s\n", shell_word(safe, path));
 }
 
-void launched_say(const struct options *o, int wait_status)
+int launched_say(const struct options *o, int wait_status)
 {
 	char safe[TEXT_BYTES_MAX];
 
 	if (!o->launch || !wait_status)
-		return;
+		return 0;
 	safe_text(safe, o->launch[0]);
-	if (WIFSIGNALED(wait_status))
+	if (WIFSIGNALED(wait_status)) {
 		fprintf(stderr, "memtrace: %s was killed by signal %d\n", safe, WTERMSIG(wait_status));
-	else
-		fprintf(stderr, "memtrace: %s ended with exit code %d\n", safe, WEXITSTATUS(wait_status));
+		return 128 + WTERMSIG(wait_status);
+	}
+	fprintf(stderr, "memtrace: %s ended with exit code %d\n", safe, WEXITSTATUS(wait_status));
+	return WEXITSTATUS(wait_status);
 }
