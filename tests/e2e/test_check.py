@@ -104,3 +104,9 @@ def test_names_of_jobs_that_ended():
         mt.check("most in Adam " in doc["summary"], doc["summary"])
         text = mt.ok(mt.memtrace("diff", a, b, "--by", "name")).stdout
         mt.check("Sequential: 0.weight" in text and "gradient of" not in text, text)
+        # What a step allocates in modules, whose names came when steps had gone by, and in none is what it allocates.
+        modules, whole = ({r["name"]: r for r in json.loads(mt.ok(mt.memtrace("diff", a, b, "--by", by, "--json", "--top", 1000)).stdout)["rows"]}
+                          for by in ("module", "device"))
+        for side in "ab":
+            roots = sum(modules[name][side]["alloc_bytes"] for name in ("Sequential", "(no module)"))
+            mt.check(abs(roots - whole["cpu"][side]["alloc_bytes"]) <= 2, f"{side}: {roots} {whole}")

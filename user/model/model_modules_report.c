@@ -56,7 +56,7 @@ static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t d
 	const struct module_row *r = &m->modules.rows[row];
 
 	*ret = (struct report_module){
-		.pid = r->pid, .parent = parent, .depth = depth, .calls = r->calls, .activation = r->made.peak,
+		.pid = r->pid, .parent = parent, .depth = depth, .row = row, .calls = r->calls, .activation = r->made.peak,
 		.activation_live = r->made.live, .input = r->in.most, .output = r->out.most, .peak_forward = r->peak_forward,
 		.peak_backward = r->peak_backward, .name = r->told ? strdup(names__get(m->names, r->path)) : NULL,
 		.root = strdup(names__get(m->names, r->root)), .class = strdup(names__get(m->names, r->class)),

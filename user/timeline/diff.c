@@ -298,49 +298,82 @@ static const char *path_text(char *buf, size_t size, const char *root, const cha
 	return buf;
 }
 
-static void put_sum(struct parts *p, const char *name, const struct report_module_sum *end,
-		    const struct report_module_sum *from, const struct report_module_sum *to)
-{
-	struct part *x = parts__add(p, name);
-
-	x->v[DIFF_PEAK] = (double)end->at_peak;
-	x->v[DIFF_END] = (double)end->live;
-	x->v[DIFF_ALLOCS] = a_unit(p, from->alloc_count, to->alloc_count);
-	x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
-}
-
 static int is_named(const struct report_module *m)
 {
 	return m->name && m->root;
 }
 
-/* Modules stand in the order in which their names came: one that is in both reports has about the same place. */
-static const struct report_module_sum *find_module(const struct report *r, const struct report_module *key, size_t at)
+static int by_row(const void *a, const void *b)
 {
-	static const struct report_module_sum none;
+	const struct report_module *x = *(const struct report_module *const *)a, *y = *(const struct report_module *const *)b;
 
-	for (size_t n = 0; n < r->modules.cnt; n++) {
-		const struct report_module *m = &r->modules.rows[(at + n) % r->modules.cnt];
+	return x->row < y->row ? -1 : x->row > y->row;
+}
 
-		if (m->pid == key->pid && is_named(m) && !strcmp(m->name, key->name) && !strcmp(m->root, key->root))
-			return &m->all;
+/* What a module and all that is in it has allocated until a moment. */
+struct made {
+	uint64_t cnt, bytes;
+};
+
+/*
+ * [place at the end]: made of what each had allocated itself until `then`. What is in what may not have been known by then, nor
+ * what it is called. NULL: no memory.
+ */
+static struct made *made_until(const struct report_modules *end, const struct report_modules *then)
+{
+	static const struct report_module none;
+	struct sorted rows = sorted_of(then->rows, then->cnt, sizeof(none), by_row);
+	struct made *all = calloc(end->cnt + 1, sizeof(*all));
+
+	for (size_t i = 0; all && rows.v && i < end->cnt; i++) {
+		const struct report_module *m = sorted__find(&rows, &end->rows[i], &none);
+
+		for (size_t at = i + 1; at; at = end->rows[at - 1].parent) {
+			all[at - 1].cnt += m->own.alloc_count;
+			all[at - 1].bytes += m->own.alloc_bytes;
+		}
 	}
-	return &none;
+	if (!rows.v) {
+		free(all);
+		all = NULL;
+	}
+	free(rows.v);
+	return all;
+}
+
+static void put_module(struct parts *p, const char *name, const struct report_module_sum *end, struct made from, struct made to)
+{
+	struct part *x = parts__add(p, name);
+
+	x->v[DIFF_PEAK] = (double)end->at_peak;
+	x->v[DIFF_END] = (double)end->live;
+	x->v[DIFF_ALLOCS] = a_unit(p, from.cnt, to.cnt);
+	x->v[DIFF_BYTES] = a_unit(p, from.bytes, to.bytes);
+}
+
+static struct made made_by_none(const struct report *r)
+{
+	return (struct made){ r->modules.none.alloc_count, r->modules.none.alloc_bytes };
 }
 
 static void put_modules(struct parts *p, const struct diff_side *s)
 {
+	const struct report_modules *end = &s->end->modules;
+	struct made *from = made_until(end, &s->from->modules), *to = made_until(end, &s->to->modules);
 	char name[1000];
 
-	for (size_t i = 0; i < s->end->modules.cnt && !p->err; i++) {
-		const struct report_module *m = &s->end->modules.rows[i];
+	if (!from || !to)
+		p->err = -ENOMEM;
+	for (size_t i = 0; i < end->cnt && !p->err; i++) {
+		const struct report_module *m = &end->rows[i];
 
 		if (is_named(m))
-			put_sum(p, path_text(name, sizeof(name), m->root, m->name), &m->all, find_module(s->from, m, i),
-				find_module(s->to, m, i));
+			put_module(p, path_text(name, sizeof(name), m->root, m->name), &m->all, from[i], to[i]);
 	}
 	if (!p->err)
-		put_sum(p, "(no module)", &s->end->modules.none, &s->from->modules.none, &s->to->modules.none);
+		put_module(p, "(no module)", &end->none, made_by_none(s->from), made_by_none(s->to));
+	free(from);
+	free(to);
 }
 
 /* Of one name are two rows here, which parts__fold makes one. */

@@ -23,6 +23,7 @@ struct report_module {
 	uint32_t pid;
 	uint32_t parent; /* index in modules + 1; 0: a root. Parents stand before those in them */
 	uint32_t depth;
+	uint32_t row; /* the same in all reports of one model, also before its name is known */
 	char *name;  /* path from its root: "layers.0.linear1"; "" of a root, NULL: not known */
 	char *root;  /* label of that root: its class, "#2" behind the second of that class; "" not known */
 	char *class; /* "Linear" */
