@@ -480,6 +480,10 @@ static void test_nearest(void **state)
 	nearest__try(&n, "export");
 	nearest__try(&n, "report");
 	assert_string_equal(nearest__get(&n), "export");
+	nearest__init(&n, "--bt");
+	nearest__try(&n, "--at");
+	nearest__try(&n, "--by");
+	assert_string_equal(nearest__get(&n), "--by");
 	nearest__init(&n, "rec");
 	nearest__try(&n, "report");
 	nearest__try(&n, "record");

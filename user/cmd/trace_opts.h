@@ -13,7 +13,7 @@ void session_opts_from(struct session_opts *so, const struct options *o);
 void recording_default_path(const struct options *o, char *buf, size_t size);
 /* On stderr: the recording's path, size and losses, and the command to look at it. */
 void recording_say(const char *path, const struct report *r);
-/* On stderr, if the command ended badly. Its exit code as a shell has it (128 and the signal's number); 0: well, or there is none. */
+/* On stderr, if the command ended badly. Returns its exit code as a shell has it (128 and the signal), or 0. */
 int launched_say(const struct options *o, int wait_status);
 uint64_t file_bytes(const char *path); /* 0 if there is none */
 

@@ -3,6 +3,7 @@
 #include "cmd/words.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define WORD_MAX 40
@@ -37,6 +38,11 @@ static unsigned distance(const char *a, const char *b)
 	return rows[la % 3][lb];
 }
 
+static char first_letter(const char *word)
+{
+	return word[strspn(word, "-")];
+}
+
 void nearest__init(struct nearest *n, const char *word)
 {
 	*n = (struct nearest){ .word = word, .distance = UINT_MAX };
@@ -46,8 +52,9 @@ void nearest__try(struct nearest *n, const char *candidate)
 {
 	size_t len = strlen(n->word);
 	unsigned d = len >= 3 && !strncmp(n->word, candidate, len) ? 1 : distance(n->word, candidate);
+	bool is_alike = first_letter(n->word) == first_letter(candidate); /* people rarely mistype that one */
 
-	if (d < n->distance) {
+	if (d < n->distance || (n->best && d == n->distance && is_alike && first_letter(n->word) != first_letter(n->best))) {
 		n->distance = d;
 		n->best = candidate;
 	}

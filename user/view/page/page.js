@@ -255,12 +255,19 @@ function tip(event, lines) {
 
 /* --- the head --------------------------------------------------------------------------------------------- */
 
+/* What its owner calls a job: its script, else its module, else its program. */
+function jobName(target) {
+	const words = (target.cmdline || "").split(" "), module = words.indexOf("-m");
+	const script = words.find((w, i) => i && w.endsWith(".py"));
+	return script ? script.split("/").pop() : module > 0 && words[module + 1] || target.comm;
+}
+
 function drawHead() {
 	const r = model.report, facts = [];
 	const fact = (label, value, more, bad) => facts.push(h("div", null, h("dt", null, label),
 		h("dd", bad ? {class: "bad"} : null, value, more ? h("small", null, ` ${more}`) : null)));
 	const lost = Object.entries(r.lost).reduce((sum, [reason, n]) => sum + (reason === "stack_rate" ? 0 : n), 0); // that one is a rate, no loss
-	$("title").textContent = r.target.comm ? `${r.target.comm} ${r.target.pid}` : "memtrace";
+	$("title").textContent = r.target.comm ? `${jobName(r.target)} ${r.target.pid}` : "memtrace";
 	document.title = `memtrace: ${$("title").textContent}`;
 	$("subtitle").textContent = [r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
 		r.sampling ? `${span(r.sampling.traced_ns)} of ${span(r.duration_ns)} traced` : `${span(r.duration_ns)} traced`,
