@@ -126,8 +126,13 @@ def test_workers():
                                                          for p in json.loads(done.stdout)["processes"]) == 2
             mt.wait_until(told, "the kernel's word on both workers", 120, 0.5)
             mt.finish(tracer, d / "a.mtr")
-        _, lines = verdict_of(d / "a.mtr")
+        rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "workers" and lines[0]["text"].startswith("2 DataLoader workers"), f"{lines}")
+        # a worker's last batches are called INPUT by what came before them, not by what came after: as the report, so does a moment
+        peak = json.loads(mt.ok(mt.memtrace("report", d / "a.mtr", "--at", "peak", "--by", "category", "--json", "-q")).stdout)
+        held = {r["name"]: r["bytes"] for r in peak["by"]["category"] if r["bytes"]}
+        counted = {name: c["at_peak"] for name, c in rep["devices"]["cpu"]["categories"].items() if c["at_peak"]}
+        mt.check(held == counted and held["INPUT"], f"{held} {counted}")
         mt.check(200 << 20 < lines[0]["bytes"] < 2 << 30 and not any(l["severity"] == "problem" for l in lines), f"{lines}")
 
 

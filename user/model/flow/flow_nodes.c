@@ -3,8 +3,8 @@
  * What the graph tells of itself: its nodes (TL_NODE) and the last word on every label (TL_FINAL), for
  * whoever asked for them with timeline_nodes. Labels come late, so a closed node waits in its
  * process's outbox, in order of closing, until its step has left the window; its blocks wait at least as
- * long. What is told are labels without guesses. Those of a block that still lives may change once more
- * (a parameter found by a later backward pass): the block's TL_FINAL has the last word.
+ * long. What is told of nodes are labels without guesses. Those of a block that still lives may change once more
+ * (a parameter found by a later backward pass): the block's TL_FINAL has the last word, which is the report's.
  *
  * Memory that comes or goes outside of any node is a node without an operator: torch.profiler's
  * "[memory]" rows. Blocks that no operator was given are no tensors, and no edges.
@@ -115,14 +115,12 @@ void graph__tell_all(struct graph *g, struct fproc *p)
 
 void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 {
-	/* of a block that lives at the end, what the report shows of it now is the last word */
-	uint8_t shown = f->blk ? f->spans[f->spans_cnt - 1].shown : CAT_UNKNOWN;
 	int last = -1;
 
-	if (!g->env.nodes || (!(f->flags & FB_TOUCHED) && !shown && !fblock__settled(f, f->spans)))
+	if (!g->env.nodes || (!(f->flags & FB_TOUCHED) && !f->spans[f->spans_cnt - 1].shown))
 		return;
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
-		uint8_t cat = shown && i + 1u == f->spans_cnt ? shown : fblock__settled(f, &f->spans[i]);
+		uint8_t cat = f->spans[i].shown; /* as the report counts it: at the end of a recording that may be a guess */
 
 		if (cat == last)
 			continue;
