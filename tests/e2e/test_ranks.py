@@ -178,10 +178,13 @@ def test_two_jobs_at_once():
         mt.ok(mt.memtrace("record", "-q", "-o", tmp / "a.mtr", "--", "/bin/sh", "-c", " ".join(jobs) + " wait", timeout=140, env=env()))
         rep, k = ranks_of(tmp / "a.mtr")
         text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "rank")).stdout
+        held = json.loads(mt.ok(mt.memtrace("report", tmp / "a.mtr", "--at", "peak", "--json")).stdout)
     mt.check(k["jobs"] == 2 and sorted(r["rank"] for r in k["list"]) == [0, 0, 1, 1], f"{k['list']}")
     mt.check(len({r["job"] for r in k["list"]}) == 2, f"{k['list']}")
     mt.check(all(r["steps_total"] == 8 and r["processes"] == 2 for r in k["list"]), f"{k['list']}")
     mt.check(len(k["outliers"]) == 1 and k["outliers"][0]["rank"] == 1, f"{k['outliers']}")
+    ranks = {row["name"]: row["bytes"] for row in held["by"]["rank"]}
+    mt.check(set(ranks) == {"rank 0", "rank 1"} and sum(ranks.values()) == held["moment"]["bytes"], f"{ranks} {held['moment']}")
     mt.check("2 jobs, told apart by where their ranks meet" in text, text)
     check_sums(rep, k)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """--stacks against programs that know where they allocate: C without frame pointers, Python, torch."""
+import collections
 import json
 import pathlib
 import re
@@ -46,8 +47,21 @@ def record(argv, *options, codes=(0,)):
         mt.ok(mt.memtrace("export", path, "--to", "jsonl", "-o", tmp / "a.jsonl"), codes)
         text = mt.ok(mt.memtrace("report", path, "--by", "stack"), codes).stdout
         folded = mt.ok(mt.memtrace("export", path, "--to", "folded", "-o", "-"), codes).stdout
+        check_moment(path, report, codes)
         events = [json.loads(line) for line in open(tmp / "a.jsonl", encoding="utf-8")]
     return truth, report, events, text, folded
+
+
+def check_moment(path, report, codes):
+    """At the peak each line of the job held what the stacks held whose innermost own line it is."""
+    held = json.loads(mt.ok(mt.memtrace("report", path, "--at", "peak", "--by", "stack", "--json", "--top", 1000), codes).stdout)
+    rows = {row["name"]: row["bytes"] for row in held["by"]["stack"] if row["bytes"] and row["name"].startswith(str(JOB))}
+    mt.check(sum(row["bytes"] for row in held["by"]["stack"]) == held["moment"]["bytes"], f"{held}")
+    wanted = collections.Counter()
+    for stack in report["stacks"]:
+        own = [f"{f['file']}:{f['line']} in {f['function']}" for f in stack["frames"] if f["file"] == str(JOB) and f["line"]]
+        wanted.update({own[0]: stack["at_peak"]} if own and stack["at_peak"] else {})
+    mt.check(rows == wanted, f"{rows}, by the report {dict(wanted)}")
 
 
 def lost(report):

@@ -14,6 +14,7 @@
 #include "event/event.h"
 #include "memtrace/event.h"
 #include "timeline/labels.h"
+#include "timeline/report.h"
 #include "timeline/sieve.h"
 #include "timeline/spans.h"
 #include "view/fold/holdings.h"
@@ -38,6 +39,7 @@ static struct life lives[BLOCKS];
 static struct tl_event evs[8 * BLOCKS];
 static size_t evs_cnt;
 static struct labels *labels;
+static const struct report report; /* without stacks and ranks */
 static struct names *names;
 static name_id modules[MODULES], ops[3], root;
 static struct sieve sieve;
@@ -207,7 +209,7 @@ static void check_moment(uint64_t from, uint64_t to, uint32_t pid, int category,
 	sieve.op = op;
 	for (size_t i = 0; i < evs_cnt; i++)
 		assert_int_equal(holdings__event(h, &evs[i]), 0);
-	assert_int_equal(holdings__end(h, 0), 0);
+	assert_int_equal(holdings__end(h, 0, &report), 0);
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		const struct life *l = &lives[i];
 
@@ -261,7 +263,7 @@ static void rows_are_named_and_cut(void **state)
 	(void)state;
 	for (size_t i = 0; i < evs_cnt; i++)
 		assert_int_equal(holdings__event(h, &evs[i]), 0);
-	assert_int_equal(holdings__end(h, 2), 0);
+	assert_int_equal(holdings__end(h, 2, &report), 0);
 	for (unsigned i = 0; i < BLOCKS; i++)
 		if (lives_at(&lives[i], t)) {
 			sums[0] += lives[i].module == 1 || lives[i].module == 2 ? lives[i].size : 0;

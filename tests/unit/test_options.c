@@ -128,7 +128,9 @@ static void parts_of_a_recording(void **state)
 	assert_int_equal(parse(&o, "report a.mtr --at -1s", &e), -EINVAL);
 	assert_int_equal(parse(&o, "report a.mtr --at 1s --from 2s", &e), -EINVAL);
 	assert_int_equal(parse(&o, "report a.mtr --rank 1 --pid 2", &e), -EINVAL);
-	assert_int_equal(parse(&o, "report a.mtr --at peak --by stack", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --at peak --by symbol", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --by stack --csv", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --at peak --by stack --csv", &e), 0);
 	assert_int_equal(parse(&o, "report a.mtr --sort size", &e), -EINVAL);
 }
 

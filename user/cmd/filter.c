@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "event/rank_label.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 
@@ -61,21 +60,12 @@ static int add_pid(struct filter *f, uint32_t pid)
 	return 0;
 }
 
-static enum rank_source rank_of(const struct report_proc *p, uint32_t *ret)
-{
-	struct rank_label label = { 0 };
-
-	for (size_t i = 0; i < p->labels_cnt; i++)
-		rank_label__add(&label, p->labels[i]);
-	return rank_label__rank(&label, ret);
-}
-
 static int no_rank(const struct filter *f, const struct report *r, struct err *err)
 {
 	uint32_t n, low = UINT32_MAX, high = 0;
 
 	for (size_t i = 0; i < r->procs_cnt; i++)
-		if (rank_of(&r->procs[i], &n) != RANK_NONE) {
+		if (report_rank(r, r->procs[i].pid, &n)) {
 			low = n < low ? n : low;
 			high = n > high ? n : high;
 		}
@@ -84,19 +74,13 @@ static int no_rank(const struct filter *f, const struct report *r, struct err *e
 			     err_hint(err, "none of its processes has one; --pid chooses a process"), -ENODATA;
 }
 
-/* The processes that name it, and their children that name none: rows are in order of appearance. */
 static int find_rank(struct filter *f, const struct report *r, struct err *err)
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < r->procs_cnt; i++) {
-		const struct report_proc *p = &r->procs[i];
-		bool is_named = rank_of(p, &n) != RANK_NONE;
-
-		if (is_named ? n == f->o->rank : f->pids_cnt && pid_is_one_of(f->pids, f->pids_cnt, p->ppid))
-			if (add_pid(f, p->pid))
-				return err_set(err, -ENOMEM, "out of memory");
-	}
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (report_rank(r, r->procs[i].pid, &n) && n == f->o->rank && add_pid(f, r->procs[i].pid))
+			return err_set(err, -ENOMEM, "out of memory");
 	return f->pids_cnt ? 0 : no_rank(f, r, err);
 }
 

@@ -32,6 +32,24 @@ static int hold(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 	return holdings__event(m->held, &named);
 }
 
+/* What was asked for is nowhere in the recording. */
+static int has_rows(struct held_moment *m, const struct options *o, struct err *err)
+{
+	bool has_rank = false;
+	uint32_t rank;
+
+	if (!o->has_by || (o->by != BY_STACK && o->by != BY_RANK))
+		return 0;
+	for (size_t i = 0; i < m->report->procs_cnt; i++)
+		has_rank = has_rank || report_rank(m->report, m->report->procs[i].pid, &rank);
+	if (o->by == BY_STACK ? m->report->stacks.total != 0 : has_rank)
+		return 0;
+	err_set(err, -ENODATA, "%s has no %s", o->file, o->by == BY_STACK ? "stacks" : "ranks");
+	return o->by == BY_STACK ?
+		       err_hint(err, "stacks need a recording with --stacks: --by op shows which operators held it") :
+		       err_hint(err, "--by process shows what its processes held");
+}
+
 static int held_moment__hold(struct held_moment *m, const struct options *o, struct err *err)
 {
 	struct replay_opts second = { .top = 1, .event = hold, .classes = o->classes, .ctx = m };
@@ -48,7 +66,7 @@ static int held_moment__hold(struct held_moment *m, const struct options *o, str
 	report__free(rep);
 	if (!r && !o->quiet)
 		replay_say(o->file, m->report->run.lost[MT_LOSS_DAMAGED], cut);
-	return !r && holdings__end(m->held, o->depth) ? err_set(err, -ENOMEM, "out of memory") : r;
+	return !r && holdings__end(m->held, o->depth, m->report) ? err_set(err, -ENOMEM, "out of memory") : r;
 }
 
 int held_moment__read(struct held_moment *m, const struct options *o, struct err *err)
@@ -65,6 +83,8 @@ int held_moment__read(struct held_moment *m, const struct options *o, struct err
 		r = replay_run(o->file, &first, &m->report, &cut, err);
 	if (!r)
 		r = has_device(o, m->report, err);
+	if (!r)
+		r = has_rows(m, o, err);
 	return r ? r : held_moment__hold(m, o, err);
 }
 

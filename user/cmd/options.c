@@ -401,7 +401,7 @@ static int has_csv_sense(const struct options *o, struct err *err)
 			other ? other : o->csv ? "--csv" : "--by");
 		return err_hint(err, "leave one of the two out");
 	}
-	if (!o->csv || (!other && o->by != BY_STACK))
+	if (!o->csv || (!other && (o->by != BY_STACK || is_filtered(o))))
 		return 0;
 	if (other) {
 		err_set(err, -EINVAL, "--csv prints the table of --by: %s is about another view", other);

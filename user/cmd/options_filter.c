@@ -142,8 +142,7 @@ int filter_has_sense(const struct options *o, struct err *err)
 			    o->module ? "--module" : o->op ? "--op" : o->sort ? "--sort" :
 			    o->category >= 0 ? "--category" : o->dev >= 0 ? "--device" : o->pids_cnt ? "--pid" : NULL;
 	const char *other = o->tui ? "--tui" : o->flow ? "--flow" : o->leaks ? "--leaks" : o->phase ? "--phase" :
-			    o->by == BY_RANK ? "--by rank" : o->by == BY_SYMBOL ? "--by symbol" :
-			    o->by == BY_STACK ? "--by stack" : NULL;
+			    o->by == BY_SYMBOL ? "--by symbol" : NULL;
 
 	if (o->at.kind && (o->from.kind || o->to.kind)) {
 		err_set(err, -EINVAL, "--at is one moment: --from and --to are a stretch of time");
@@ -158,5 +157,5 @@ int filter_has_sense(const struct options *o, struct err *err)
 	if (o->cmd != CMD_REPORT || !given || !other)
 		return 0;
 	err_set(err, -EINVAL, "%s shows what was held at one moment: %s is about another view", given, other);
-	return err_hint(err, "--by category, device, module, name, op, process or region");
+	return err_hint(err, "--by category, device, module, name, op, process, rank, region or stack");
 }

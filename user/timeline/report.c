@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/free.h"
+#include "event/rank_label.h"
 #include "timeline/ranks.h"
 
 static void report_ops__done(struct report_ops *r)
@@ -229,6 +230,35 @@ double report_learned__share(const struct report_learned *l)
 			learned += (double)l->devs[i].learned_ns[c];
 	}
 	return learned > 0 ? learned / (learned + none) : 0;
+}
+
+static const struct report_proc *find_proc(const struct report *r, uint32_t pid)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].pid == pid)
+			return &r->procs[i];
+	return NULL;
+}
+
+static enum rank_source named_rank(const struct report_proc *p, uint32_t *ret)
+{
+	struct rank_label label = { 0 };
+
+	for (size_t i = 0; i < p->labels_cnt; i++)
+		rank_label__add(&label, p->labels[i]);
+	return rank_label__rank(&label, ret);
+}
+
+#define ANCESTORS_MAX 16
+
+bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret)
+{
+	const struct report_proc *p = find_proc(r, pid);
+
+	for (int up = 0; p && up < ANCESTORS_MAX; up++, p = find_proc(r, p->ppid))
+		if (named_rank(p, ret) != RANK_NONE)
+			return true;
+	return false;
 }
 
 uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev)

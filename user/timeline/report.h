@@ -82,6 +82,9 @@ bool report_growth_is_hidden(const struct report *r);
 /* Time that means are of: all of it, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
 
+/* The rank that a process names, or, if it names none, the nearest of its ancestors that does. */
+bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret);
+
 void report__free(struct report *r); /* NULL is fine */
 /* When a device was at its peak: of several moments as high the one that was chosen. 0: it is not there; r may be NULL. */
 uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev);

@@ -102,12 +102,20 @@ void page__heading(struct page *p, const char *text)
 	page__end_line(p);
 }
 
+/* Letters at the end of the first word that make it a plural. */
+static size_t plural_of(const char *what, size_t len)
+{
+	return len > 3 && !strncmp(what + len - 3, "ses", 3) ? 2 : len > 1 && what[len - 1] == 's' ? 1 : 0;
+}
+
 void page__more(struct page *p, size_t shown, size_t total, const char *what)
 {
+	size_t len = strspn(what, "abcdefghijklmnopqrstuvwxyz"), more = total - shown;
+
 	if (total <= shown)
 		return;
 	page__style(p, STYLE_DIM);
-	page__printf(p, "  … and %zu more %s", total - shown, what);
+	page__printf(p, "  … and %zu more %.*s%s", more, (int)(more == 1 ? len - plural_of(what, len) : len), what, what + len);
 	page__style(p, STYLE_PLAIN);
 	page__end_line(p);
 }

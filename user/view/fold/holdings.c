@@ -2,6 +2,7 @@
 #include "view/fold/holdings.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,9 @@
 #include "base/array.h"
 #include "event/event.h"
 #include "timeline/labels.h"
+#include "timeline/report.h"
 #include "timeline/report_names.h"
+#include "verdict/facts.h"
 
 struct held_block {
 	uint64_t id, number;   /* number: in order of allocation, from 1 */
@@ -25,6 +28,11 @@ struct group {
 	uint64_t allocs, alloc_bytes, bytes, blocks, largest;
 };
 
+struct line_row {
+	uint64_t node;
+	const struct report_frame *frame; /* NULL: of no line of Python */
+};
+
 struct held_rows {
 	struct holding *rows;
 	size_t cnt;
@@ -32,6 +40,9 @@ struct held_rows {
 
 struct holdings {
 	const struct sieve *sieve;
+	const struct report *r; /* as depth, of the end */
+	unsigned depth;
+	struct map lines; /* struct line_row, by a stack's node */
 	uint64_t around_ns, live, blocks, allocated;
 	bool is_open, in_gap;
 	uint64_t ts_ns, last, epoch; /* of the highest moment so far; number of the youngest block then */
@@ -52,6 +63,7 @@ struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns)
 	h->sieve = sieve;
 	h->around_ns = around_ns;
 	h->lives = MAP_OF(struct held_block);
+	h->lines = MAP_OF(struct line_row);
 	for (int by = 0; by < HELD_BYS; by++)
 		h->groups[by] = MAP_OF(struct group);
 	return h;
@@ -69,6 +81,7 @@ void holdings__free(struct holdings *h)
 	if (!h)
 		return;
 	map__done(&h->lives);
+	map__done(&h->lines);
 	free(h->dead);
 	for (int by = 0; by < HELD_BYS; by++) {
 		map__done(&h->groups[by]);
@@ -110,6 +123,9 @@ static uint64_t key_of(const struct holdings *h, enum held_by by, const struct t
 		return alloc->op.v;
 	case HELD_BY_REGION:
 		return alloc->region.v;
+	case HELD_BY_LINE:
+		return alloc->stack;
+	case HELD_BY_RANK:
 	case HELD_BY_PROCESS:
 		return alloc->pid;
 	case HELD_BY_DEVICE:
@@ -280,7 +296,41 @@ static void cut_depth(char *path, unsigned depth)
 		}
 }
 
-static void name_group(const struct holdings *h, enum held_by by, const struct group *g, unsigned depth, char *buf, size_t size)
+static int find_lines(struct holdings *h, const struct report *r)
+{
+	for (size_t i = 0; i < r->stacks.cnt; i++) {
+		const struct report_stack *s = &r->stacks.rows[i];
+		struct line_row *row = map__put(&h->lines, s->node);
+
+		if (!row)
+			return -ENOMEM;
+		row->frame = facts_line(s->frames, s->frames_cnt);
+	}
+	return 0;
+}
+
+static void line_words(const struct holdings *h, uint32_t stack, char *buf, size_t size)
+{
+	const struct line_row *row = map__find(&h->lines, stack);
+	const struct report_frame *f = row ? row->frame : NULL;
+	bool is_named = f && f->function && f->function[0];
+
+	buf[0] = '\0';
+	if (f)
+		snprintf(buf, size, "%s:%" PRIu32 "%s%s", f->file, f->line, is_named ? " in " : "",
+			 is_named ? f->function : "");
+}
+
+static void rank_words(const struct holdings *h, uint32_t pid, char *buf, size_t size)
+{
+	uint32_t rank;
+
+	buf[0] = '\0';
+	if (report_rank(h->r, pid, &rank))
+		snprintf(buf, size, "rank %" PRIu32, rank);
+}
+
+static void name_group(const struct holdings *h, enum held_by by, const struct group *g, char *buf, size_t size)
 {
 	const struct names *names = h->sieve->names;
 	char dev[16];
@@ -291,7 +341,13 @@ static void name_group(const struct holdings *h, enum held_by by, const struct g
 		break;
 	case HELD_BY_MODULE:
 		owner__words(&g->of, names, buf, size);
-		cut_depth(buf, depth);
+		cut_depth(buf, h->depth);
+		break;
+	case HELD_BY_LINE:
+		line_words(h, (uint32_t)g->key, buf, size);
+		break;
+	case HELD_BY_RANK:
+		rank_words(h, (uint32_t)g->key, buf, size);
 		break;
 	case HELD_BY_NAME:
 		buf[0] = '\0';
@@ -336,7 +392,7 @@ static void holding__add(struct holding *h, const struct holding *more)
 }
 
 /* A name has one row: several groups may be called the same. */
-static int make_rows(struct holdings *h, enum held_by by, unsigned depth)
+static int make_rows(struct holdings *h, enum held_by by)
 {
 	struct held_rows *l = &h->rows[by];
 	char name[2 * NAME_BYTES_MAX + 2];
@@ -348,7 +404,7 @@ static int make_rows(struct holdings *h, enum held_by by, unsigned depth)
 	for (; l->cnt < h->groups[by].cnt; l->cnt++) {
 		const struct group *g = map__at(&h->groups[by], (uint32_t)l->cnt);
 
-		name_group(h, by, g, depth, name, sizeof(name));
+		name_group(h, by, g, name, sizeof(name));
 		l->rows[l->cnt] = (struct holding){ strdup(name), g->bytes, g->blocks, g->largest, g->allocs, g->alloc_bytes,
 						       by == HELD_BY_NAME && (g->key & 1) };
 		if (!l->rows[l->cnt].name)
@@ -367,11 +423,13 @@ static int make_rows(struct holdings *h, enum held_by by, unsigned depth)
 	return 0;
 }
 
-int holdings__end(struct holdings *h, unsigned depth)
+int holdings__end(struct holdings *h, unsigned depth, const struct report *rep)
 {
 	const struct held_block *b;
-	int r = 0;
+	int r = find_lines(h, rep);
 
+	h->depth = depth;
+	h->r = rep;
 	if (!h->is_open && h->sieve->span.from_ns)
 		reached(h, h->sieve->span.from_ns);
 	for (uint32_t i = 0; i < h->lives.cnt && !r; i++) {
@@ -381,7 +439,7 @@ int holdings__end(struct holdings *h, unsigned depth)
 	for (size_t i = 0; i < h->dead_cnt && !r; i++)
 		r = count_held(h, &h->dead[i]);
 	for (int by = 0; by < HELD_BYS && !r; by++)
-		r = make_rows(h, (enum held_by)by, depth);
+		r = make_rows(h, (enum held_by)by);
 	return r;
 }
 

@@ -15,8 +15,8 @@
 
 #include "timeline/sieve.h"
 
-enum held_by { HELD_BY_CATEGORY = 0, HELD_BY_MODULE, HELD_BY_OP, HELD_BY_REGION, HELD_BY_NAME, HELD_BY_PROCESS, HELD_BY_DEVICE,
-	       HELD_BYS };
+enum held_by { HELD_BY_CATEGORY = 0, HELD_BY_MODULE, HELD_BY_OP, HELD_BY_LINE, HELD_BY_REGION, HELD_BY_NAME, HELD_BY_RANK,
+	       HELD_BY_PROCESS, HELD_BY_DEVICE, HELD_BYS };
 
 struct holding {
 	char *name;
@@ -26,13 +26,15 @@ struct holding {
 };
 
 struct holdings;
+struct report;
 
 /* sieve is borrowed, after its first pass; around_ns: the report's peak, or 0. NULL: no memory. */
 struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns);
 void holdings__free(struct holdings *h); /* NULL is fine */
 int holdings__event(struct holdings *h, const struct tl_event *ev); /* the second pass. 0 or -ENOMEM */
-/* depth: levels of modules, 0: all. 0 or -ENOMEM. */
-int holdings__end(struct holdings *h, unsigned depth);
+/* depth: levels of modules, 0: all; rep: the recording's report, with all stacks, says which lines and ranks there are.
+ * 0 or -ENOMEM. */
+int holdings__end(struct holdings *h, unsigned depth, const struct report *rep);
 
 /* From here on what was found. */
 uint64_t holdings__ts_ns(const struct holdings *h);

@@ -21,7 +21,8 @@
 static void name(struct cell *c, const void *row)
 {
 	static const char *const none[HELD_BYS] = { [HELD_BY_MODULE] = "(no module)", [HELD_BY_OP] = "(no operator open)",
-						    [HELD_BY_REGION] = "(no region open)", [HELD_BY_NAME] = "(no name)" };
+						    [HELD_BY_REGION] = "(no region open)", [HELD_BY_NAME] = "(no name)",
+						    [HELD_BY_LINE] = "(no line of Python)", [HELD_BY_RANK] = "(no rank)" };
 
 	c->text = ((const struct holding *)row)->name;
 	if (!c->text[0] && c->d->as != AS_JSON)
@@ -45,16 +46,17 @@ static const struct {
 	const char *key, *title;
 } tables[HELD_BYS] = {
 	{ HELD_BY_CATEGORY, "category", "By category" }, { HELD_BY_MODULE, "module", "By module" },
-	{ HELD_BY_OP, "op", "By operator" },		 { HELD_BY_REGION, "region", "By region or backward node" },
-	{ HELD_BY_NAME, "name", "By name" },		 { HELD_BY_PROCESS, "process", "By process" },
-	{ HELD_BY_DEVICE, "device", "By device" },
+	{ HELD_BY_OP, "op", "By operator" },		 { HELD_BY_LINE, "stack", "By line of Python" },
+	{ HELD_BY_REGION, "region", "By region or backward node" },
+	{ HELD_BY_NAME, "name", "By name" },		 { HELD_BY_RANK, "rank", "By rank" },
+	{ HELD_BY_PROCESS, "process", "By process" },	 { HELD_BY_DEVICE, "device", "By device" },
 };
 
 static enum held_by held_by_of(enum view_by by)
 {
 	return by == BY_CATEGORY ? HELD_BY_CATEGORY : by == BY_MODULE ? HELD_BY_MODULE : by == BY_REGION ? HELD_BY_REGION :
 	       by == BY_NAME	 ? HELD_BY_NAME : by == BY_PROCESS ? HELD_BY_PROCESS : by == BY_DEVICE ? HELD_BY_DEVICE :
-				   HELD_BY_OP;
+	       by == BY_STACK	 ? HELD_BY_LINE : by == BY_RANK ? HELD_BY_RANK : HELD_BY_OP;
 }
 
 /* --- sorting -------------------------------------------------------------------------------------------------- */
@@ -170,6 +172,12 @@ static void put_head(struct page *p, const struct held_view *v)
 	page__item(p, 2, text);
 }
 
+/* Was anything of the kind known? */
+static int is_told(const struct holding *rows, size_t cnt)
+{
+	return cnt > 1 || (cnt && rows[0].name[0]);
+}
+
 static void put_table(struct page *p, const struct held_view *v, size_t at, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, v->r);
@@ -179,7 +187,7 @@ static void put_table(struct page *p, const struct held_view *v, size_t at, size
 
 	holdings__sums(v->h, &all, &wanted);
 	shown = cnt < top ? cnt : top;
-	if (!cnt)
+	if (!cnt || (tables[at].by >= HELD_BY_LINE && !is_told(rows, cnt)))
 		return;
 	d.whole = wanted.bytes;
 	d.index = tables[at].by;
@@ -190,7 +198,7 @@ static void put_table(struct page *p, const struct held_view *v, size_t at, size
 
 static int is_shown(const struct view_opts *opts, size_t at)
 {
-	return opts->has_by ? tables[at].by == held_by_of(opts->by) : tables[at].by <= HELD_BY_OP;
+	return opts->has_by ? tables[at].by == held_by_of(opts->by) : tables[at].by <= HELD_BY_LINE;
 }
 
 int held_view_text(FILE *out, const struct held_view *v, const struct view_opts *opts)
@@ -233,7 +241,7 @@ int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *o
 		size_t cnt;
 		const struct holding *rows = rows_of(v, tables[i].by, &cnt);
 
-		if (!is_shown(opts, i) || !cnt)
+		if (!is_shown(opts, i) || !cnt || (tables[i].by >= HELD_BY_LINE && !is_told(rows, cnt)))
 			continue;
 		d.index = tables[i].by;
 		page__printf(&p, "\n%s\n", tables[i].title);
