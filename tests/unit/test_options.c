@@ -460,7 +460,8 @@ static void test_durations(void **state)
 		const char *text;
 		uint64_t want;
 	} good[] = { { "10", 10000000000 }, { "0.5", 500000000 }, { "500ms", 500000000 },
-		     { "2s", 2000000000 },  { "3m", 180000000000 }, { "1h", 3600000000000 } };
+		     { "2s", 2000000000 },  { "3m", 180000000000 }, { "1h", 3600000000000 },
+		     { "4.220106873s", 4220106873 } /* a nanosecond less as a double */ };
 	static const char *const bad[] = { "", "s", ".5", "-1", "1d", "1 s", "1e3", "ms", "9999999999999h" };
 	uint64_t v;
 

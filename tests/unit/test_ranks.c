@@ -210,6 +210,24 @@ static void test_counted_steps(void **state)
 	report_ranks__free(r);
 }
 
+/* As above, but its first step began as late as a step is long: nearer to the fifth; the others say which one it was. */
+static void test_late_first_step(void **state)
+{
+	static const uint64_t peaks[] = { 1, 1 };
+	struct report_ranks *r = ranks_of(peaks, 2);
+
+	(void)state;
+	give_steps(&r->rows[0], 1000, 10, 0, 0);
+	give_steps(&r->rows[1], 1304, 6, 0, 0);
+	r->rows[1].steps[0].ts_ns = 1380;
+	assert_int_equal(report_ranks__judge(r), 0);
+	assert_int_equal(r->steps_cnt, 6);
+	assert_int_equal(r->steps[0].ts_ns, 1300);
+	assert_int_equal(r->steps[0].late_ns, 80);
+	assert_int_equal(r->steps[5].late_ns, 4);
+	report_ranks__free(r);
+}
+
 static void test_marked_steps(void **state)
 {
 	static const uint64_t peaks[] = { 1, 1 };
@@ -606,6 +624,7 @@ int main(void)
 		cmocka_unit_test(test_two_jobs),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_counted_steps),
+		cmocka_unit_test(test_late_first_step),
 		cmocka_unit_test(test_marked_steps),
 		cmocka_unit_test_setup_teardown(test_gaps_of_ranks, begin, end),
 		cmocka_unit_test_setup_teardown(test_whose, begin, end),

@@ -268,15 +268,43 @@ static void count_deaths(struct report_ranks *r)
 
 /* --- steps ------------------------------------------------------------------------------------------ */
 
+#define ALIGN_NEAR 2   /* steps beside the nearest that may be the same one: one that is as late as a step is long */
+#define ALIGN_STEPS 64 /* are compared */
+
+/* How far apart steps begin if the first of `ref` is step `at` of `row`: half of them more, half of them less. */
+static uint64_t begun_apart(const struct report_rank *ref, const struct report_rank *row, size_t at)
+{
+	uint64_t room[ALIGN_STEPS];
+	size_t cnt = 0;
+
+	for (; cnt < ALIGN_STEPS && cnt < ref->steps_cnt && at + cnt < row->steps_cnt; cnt++)
+		room[cnt] = apart(ref->steps[cnt].ts_ns, row->steps[at + cnt].ts_ns);
+	return lower_median(room, cnt);
+}
+
+/* Which step of `row` is the first of `ref`. */
+static size_t first_of(const struct report_rank *ref, const struct report_rank *row)
+{
+	uint64_t t0 = ref->steps[0].ts_ns;
+	size_t near = 0, best;
+
+	for (size_t k = 1; k < row->steps_cnt; k++)
+		if (apart(row->steps[k].ts_ns, t0) < apart(row->steps[near].ts_ns, t0))
+			near = k;
+	best = near;
+	for (size_t k = near > ALIGN_NEAR ? near - ALIGN_NEAR : 0; k <= near + ALIGN_NEAR && k < row->steps_cnt; k++)
+		if (begun_apart(ref, row, k) < begun_apart(ref, row, best))
+			best = k;
+	return best;
+}
+
 /*
  * Steps that were counted begin at each rank's attach, so the same step has other numbers. Training makes ranks wait for each
- * other, so the same step begins at nearly the same time: the step of each rank that is nearest to the reference's first is
- * that one. The reference is the rank that was attached last.
+ * other, so the same step begins at nearly the same time. The reference is the rank that was attached last.
  */
 static void align_counted(struct report_ranks *r)
 {
 	const struct report_rank *last = NULL;
-	uint64_t t0;
 
 	for (size_t i = 0; i < r->cnt; i++) {
 		const struct report_rank *row = &r->rows[i];
@@ -286,18 +314,12 @@ static void align_counted(struct report_ranks *r)
 		if (row->steps_cnt && (!last || row->steps[0].ts_ns > last->steps[0].ts_ns))
 			last = row;
 	}
-	if (!last)
-		return;
-	t0 = last->steps[0].ts_ns;
-	for (size_t i = 0; i < r->cnt; i++) {
+	for (size_t i = 0; last && i < r->cnt; i++) {
 		struct report_rank *row = &r->rows[i];
-		size_t near = 0;
+		size_t first = row->steps_cnt ? first_of(last, row) : 0;
 
-		for (size_t k = 1; k < row->steps_cnt; k++)
-			if (apart(row->steps[k].ts_ns, t0) < apart(row->steps[near].ts_ns, t0))
-				near = k;
 		for (size_t k = 0; k < row->steps_cnt; k++)
-			row->steps[k].number = k + RANK_STEPS_MAX - near; /* the reference's first is RANK_STEPS_MAX */
+			row->steps[k].number = k + RANK_STEPS_MAX - first; /* the reference's first is RANK_STEPS_MAX */
 	}
 }
 
