@@ -128,11 +128,11 @@ def test_workers():
             mt.finish(tracer, d / "a.mtr")
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "workers" and lines[0]["text"].startswith("2 DataLoader workers"), f"{lines}")
-        # a worker's last batches are called INPUT by what came before them, not by what came after: as the report, so does a moment
+        # what was guessed of a worker's last batches is over with the recording, in the report and in what a moment held
         peak = json.loads(mt.ok(mt.memtrace("report", d / "a.mtr", "--at", "peak", "--by", "category", "--json", "-q")).stdout)
         held = {r["name"]: r["bytes"] for r in peak["by"]["category"] if r["bytes"]}
         counted = {name: c["at_peak"] for name, c in rep["devices"]["cpu"]["categories"].items() if c["at_peak"]}
-        mt.check(held == counted and held["INPUT"], f"{held} {counted}")
+        mt.check(held == counted, f"{held} {counted}")
         mt.check(200 << 20 < lines[0]["bytes"] < 2 << 30 and not any(l["severity"] == "problem" for l in lines), f"{lines}")
 
 

@@ -601,8 +601,10 @@ void graph__cut(struct graph *g, uint32_t pid)
 
 void graph__finish(struct graph *g)
 {
-	for (size_t i = 0; i < g->procs_cnt; i++)
+	for (size_t i = 0; i < g->procs_cnt; i++) {
 		graph__apply_news(g, g->procs[i]);
+		graph__end_dead_guesses(g, g->procs[i]);
+	}
 }
 
 void graph__drop_pid(struct graph *g, uint32_t pid)

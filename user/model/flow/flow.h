@@ -76,7 +76,8 @@ void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes:
 /* What follows of the process has nothing to do with what was, but that blocks keep their labels: a gap. */
 void graph__cut(struct graph *g, uint32_t pid);
 void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
-void graph__finish(struct graph *g); /* the last event: what was found out in an unfinished step counts, too */
+/* The last event: what was found out in an unfinished step counts, too, and what was only guessed of freed blocks does not. */
+void graph__finish(struct graph *g);
 void graph__end(struct graph *g); /* no more events: tells what was held back, changes no label */
 
 /* What is known of a block, for EV_WAS_FLOW; false: nothing any more. And a block of which that was told. */

@@ -120,7 +120,7 @@ void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 	if (!g->env.nodes || (!(f->flags & FB_TOUCHED) && !f->spans[f->spans_cnt - 1].shown))
 		return;
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
-		uint8_t cat = f->spans[i].shown; /* as the report counts it: at the end of a recording that may be a guess */
+		uint8_t cat = f->spans[i].shown; /* where the report counts it: of what lives at the end, perhaps a guess */
 
 		if (cat == last)
 			continue;

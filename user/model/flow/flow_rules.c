@@ -518,11 +518,27 @@ void graph__apply_news(struct graph *g, struct fproc *p)
 		graph__replay(g, p);
 }
 
-void graph__settle(struct graph *g, struct fblock *f, uint32_t pid)
+static void fblock__end_guesses(struct graph *g, struct fblock *f)
 {
 	for (unsigned i = 0; i < f->spans_cnt; i++)
 		f->spans[i].guess = CAT_UNKNOWN;
 	fblock__refresh(g, f);
+}
+
+/* Of a process that is left: what would have told nobody will see. That of one that ended is settled as it goes. */
+void graph__end_dead_guesses(struct graph *g, struct fproc *p)
+{
+	for (uint32_t i = p->dead_at; i < p->dead.cnt; i++) {
+		struct fblock *f = graph__find(g, p->dead.v[i]);
+
+		if (f)
+			fblock__end_guesses(g, f);
+	}
+}
+
+void graph__settle(struct graph *g, struct fblock *f, uint32_t pid)
+{
+	fblock__end_guesses(g, f);
 	graph__tell_final(g, f, pid);
 	graph__remove(g, f);
 }
@@ -597,9 +613,7 @@ static void graph__end_guesses(struct graph *g, struct fproc *p, uint64_t last_n
 			fblock__made_kept(f);
 		}
 		f->expected = 0;
-		for (unsigned k = 0; k < f->spans_cnt; k++)
-			f->spans[k].guess = CAT_UNKNOWN;
-		fblock__refresh(g, f);
+		fblock__end_guesses(g, f);
 	}
 	p->allocated.cnt = kept;
 	p->given_at = 0;

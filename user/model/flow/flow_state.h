@@ -407,6 +407,7 @@ void graph__end_step_at(struct graph *g, struct fproc *p, uint64_t last_node); /
 void graph__end_region(struct graph *g, struct fthread *t);
 void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
 void graph__apply_news(struct graph *g, struct fproc *p); /* labels the window again if parameters were found */
+void graph__end_dead_guesses(struct graph *g, struct fproc *p);
 /* Nothing will be learned of it any more: guesses are over, the last word is told, it is forgotten. */
 void graph__settle(struct graph *g, struct fblock *f, uint32_t pid);
 void graph__take_over(struct graph *g, uint64_t from, uint64_t to);
