@@ -19,7 +19,7 @@ LINES = 8  # of a paragraph of an answer, in the document
 HEAD = """# {} questions, each with one command
 
 Answers are what the commands printed for real jobs: the paragraphs that answer, to {} lines. `job.mtr` and `new.mtr` are recordings of a job before and after a change,
-`ranks.mtr` is one of several ranks. `tests/e2e/run tasks` asks the same questions of such jobs and compares each answer with what the jobs themselves
+the second with `--stacks`; `ranks.mtr` is one of several ranks. `tests/e2e/run tasks` asks the same questions of such jobs and compares each answer with what the jobs themselves
 know; `python3 tests/e2e/test_tasks.py` writes this page. With `--json` all but the exports answer as data ([formats](formats.md)).
 """
 
@@ -90,6 +90,13 @@ def of_category(name):
 def layers_activations(t):
     equal(t.first("module")["name"], "Net.act", "the module")
     within(t.first("module")["bytes"], t.a["outputs"]["act"], 2 * t.a["outputs"]["act"], "its activations")
+
+
+def which_line(t):
+    rows = [r for r in t.json["by"]["stack"] if r["bytes"] and r["name"]]
+    lines = {re.fullmatch(r".*/tasks\.py:\d+ in (.*)", r["name"])[1]: r["bytes"] for r in rows}
+    equal(set(lines), {"Net.forward", "main.<locals>.step"}, "who made what was held")
+    within(lines["Net.forward"], t.b["outputs"]["act"], 2 * t.b["outputs"]["act"], "what forward made")
 
 
 def largest_tensor(t):
@@ -190,6 +197,7 @@ TASKS = (
     ("How much do the parameters take, by module?", "report job.mtr --at peak --category parameter", of_category("parameter"), "By module"),
     ("How much is the optimizer's?", "report job.mtr --at peak --category optimizer_state", of_category("optimizer_state"), "By category"),
     ("Which layer's activations are alive at the peak?", "report job.mtr --at peak --category activation --by module", layers_activations, "By module"),
+    ("Which line of Python holds most at the peak?", "report new.mtr --at peak --by stack", which_line, "By line"),
     ("Which is the largest tensor, by name?", "report job.mtr --by name --top 1", largest_tensor, None, "Named tensors"),
     ("What does one operator allocate in a step?", "report job.mtr --at 'step {N}' --op addmm", forward_of_operator, "By category"),
     ("Which operator allocates most in a step?", "report job.mtr --at 'step {N}' --by op --sort alloc_bytes", most_allocated, "By operator"),
@@ -234,10 +242,10 @@ def document(answers):
     return HEAD.format(len(TASKS), LINES) + "".join(parts)
 
 
-def record(path, jobs):
+def record(path, jobs, *options):
     """What the jobs knew; recorded until names were read and some dozens of steps are in it."""
     pids = [a for job in jobs for a in ("-p", str(job.pid))]
-    with mt.start("record", *pids, "-o", str(path), "-vv") as tracer:
+    with mt.start("record", *pids, "-o", str(path), "-vv", *options) as tracer:
         for job in jobs:
             mt.wait_attached(tracer, job.pid, mt.OP, 90)
         mt.wait_until(lambda: all(any(f"process {job.pid}: " in t and "names of" in t for t in tracer.err) for job in jobs) or not tracer.alive(),
@@ -271,7 +279,7 @@ def ask_all():
         with mt.job("tasks") as a:
             truth["job"], = record(tmp / "job.mtr", [a])
         with mt.job("tasks", "--wide", "2048", "--leak", "65536") as b:
-            truth["new"], = record(tmp / "new.mtr", [b])
+            truth["new"], = record(tmp / "new.mtr", [b], "--stacks=python")
         ranks = [mt.job("tasks", "--batch", "64", *(("--wide", "2048") if i == 2 else ()), wrapper=("env", f"RANK={i}", "WORLD_SIZE=3"))
                  for i in range(3)]
         try:

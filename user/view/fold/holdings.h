@@ -32,8 +32,10 @@ struct report;
 struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns);
 void holdings__free(struct holdings *h); /* NULL is fine */
 int holdings__event(struct holdings *h, const struct tl_event *ev); /* the second pass. 0 or -ENOMEM */
-/* depth: levels of modules, 0: all; rep: the recording's report, with all stacks, says which lines and ranks there are.
- * 0 or -ENOMEM. */
+/*
+ * depth: levels of modules, 0: all. rep, the recording's report with all stacks, says which lines and ranks there are.
+ * 0 or -ENOMEM.
+ */
 int holdings__end(struct holdings *h, unsigned depth, const struct report *rep);
 
 /* From here on what was found. */

@@ -18,6 +18,15 @@
 
 /* --- the table ----------------------------------------------------------------------------------------------- */
 
+/* "jobs/train.py:42 in step" of a longer path: what tells lines apart where there is little room. */
+static const char *file_and_folder(const char *text)
+{
+	size_t len = strcspn(text, ":");
+	const char *file = memrchr(text, '/', len), *folder = file ? memrchr(text, '/', (size_t)(file - text)) : NULL;
+
+	return folder ? folder + 1 : text;
+}
+
 static void name(struct cell *c, const void *row)
 {
 	static const char *const none[HELD_BYS] = { [HELD_BY_MODULE] = "(no module)", [HELD_BY_OP] = "(no operator open)",
@@ -25,8 +34,12 @@ static void name(struct cell *c, const void *row)
 						    [HELD_BY_LINE] = "(no line of Python)", [HELD_BY_RANK] = "(no rank)" };
 
 	c->text = ((const struct holding *)row)->name;
-	if (!c->text[0] && c->d->as != AS_JSON)
+	if (c->d->as == AS_JSON)
+		return;
+	if (!c->text[0])
 		c->text = none[c->d->index] ? none[c->d->index] : "";
+	else if (c->d->index == HELD_BY_LINE)
+		c->text = file_and_folder(c->text);
 }
 
 static const struct column columns[] = {

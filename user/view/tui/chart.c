@@ -178,8 +178,10 @@ static struct window window_of(const struct tui_ui *ui, const struct report *r, 
 	struct window w = { .now_ns = now, .cols = cols };
 
 	if (span && now > span) {
-		w.from_ns = now - span;
 		w.to_ns = now;
+		if (ui->is_held && ui->held_ns + span / 2 < now) /* the held moment stays in the middle */
+			w.to_ns = ui->held_ns > span / 2 ? ui->held_ns + span / 2 : span;
+		w.from_ns = w.to_ns - span;
 	} else {
 		w.to_ns = span ? span : ui->is_live && now < SPAN_NS_MIN ? SPAN_NS_MIN : now ? now : 1;
 	}
@@ -280,13 +282,16 @@ static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
 /* Where steps end, forward and backward begin; nothing where they are so close that no memory could be told apart. */
 static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
 {
-	size_t first = r->marks.cnt, cnt = 0;
+	size_t end = r->marks.cnt, first, cnt = 0;
 
+	while (end && r->marks.rows[end - 1].at.ts_ns > r->run.start_ts_ns + w->to_ns)
+		end--;
+	first = end;
 	while (first && r->marks.rows[first - 1].at.ts_ns >= r->run.start_ts_ns + w->from_ns && cnt <= w->cols)
 		cnt += r->marks.rows[--first].kind == MARK_STEP;
 	if (cnt > w->cols / 8)
 		return;
-	for (size_t i = first; i < r->marks.cnt; i++) {
+	for (size_t i = first; i < end; i++) {
 		static const uint32_t chars[MARK_MAX] = {
 			[MARK_FW_START] = 0x251c, [MARK_FW_BW_BOUNDARY] = 0x252c, [MARK_STEP] = 0x2534, /* ├ ┬ ┴ */
 		};
@@ -310,7 +315,8 @@ static void draw_time(struct canvas *c, struct rect at, const struct window *w, 
 		canvas__set(c, x + i, y, 0x2500, TUI_DIM, TUI_PLAIN);
 	draw_marks(c, x, y, w, r);
 	if (w->from_ns)
-		snprintf(text, sizeof(text), "-%s ", fmt_ns(a, w->to_ns - w->from_ns));
+		snprintf(text, sizeof(text), "%s%s ", w->to_ns < w->now_ns ? "" : "-",
+			 fmt_ns(a, w->to_ns < w->now_ns ? w->from_ns : w->to_ns - w->from_ns));
 	else
 		snprintf(text, sizeof(text), "0 ");
 	canvas__text(c, x, y, w->cols, TUI_DIM, text);
@@ -415,6 +421,7 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 		return 0;
 	w = window_of(ui, r, at.w - AXIS_COLS - 1);
 	held = settle_held(ui, &w);
+	ui->peak_ns = dev && dev->peak_ts_ns > r->run.start_ts_ns ? dev->peak_ts_ns - r->run.start_ts_ns : 0;
 	for (unsigned i = 0; dev && i < w.cols; i++) {
 		if (window_at(&w, i) > w.now_ns) {
 			memset(&cols[i], 0, sizeof(cols[i]));

@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 
-static const uint64_t spans_s[] = { 0, 4 * 3600, 3600, 15 * 60, 5 * 60, 60, 15 };
+static const uint64_t spans_s[] = { 0, 4 * 3600, 3600, 15 * 60, 5 * 60, 60, 15, 5, 1 };
 #define SPANS (sizeof(spans_s) / sizeof(spans_s[0]))
 
 uint64_t tui_span_ns(unsigned span)
@@ -151,6 +151,10 @@ static void ui__span(struct tui_ui *ui, int by)
 {
 	unsigned span = ui->span;
 
+	if (by > 0 && !ui->is_live && !ui->is_held && ui->peak_ns && ui->peak_ns < ui->now_ns) { /* its end has little to show */
+		ui->is_held = 1;
+		ui->held_ns = ui->peak_ns;
+	}
 	do {
 		span += (unsigned)by;
 	} while (span && span < SPANS && tui_span_ns(span) >= ui->now_ns);
