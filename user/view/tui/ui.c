@@ -151,7 +151,8 @@ static void ui__span(struct tui_ui *ui, int by)
 {
 	unsigned span = ui->span;
 
-	if (by > 0 && !ui->is_live && !ui->is_held && ui->peak_ns && ui->peak_ns < ui->now_ns) { /* its end has little to show */
+	/* A recording's end has little to show. */
+	if (by > 0 && !ui->is_live && !ui->is_held && ui->peak_ns && ui->peak_ns < ui->now_ns) {
 		ui->is_held = 1;
 		ui->held_ns = ui->peak_ns;
 	}
