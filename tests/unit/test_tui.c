@@ -647,6 +647,61 @@ static void test_a_held_moment(void **state)
 	canvas__done(&c);
 }
 
+static char *drawn_near(struct tui_ui *ui, struct report *r, const struct report_dev *dev)
+{
+	const struct rect at = { 0, 0, 60, 11 }; /* 50 columns */
+	struct tui_data d = { .now = r };
+	struct tui_comp held;
+	struct canvas c;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	assert_int_equal(canvas__init(&c, 60, 11), 0);
+	tui_chart__draw(&c, at, ui, &d, r, dev, &held);
+	canvas__dump(&c, f);
+	fclose(f);
+	canvas__done(&c);
+	return text;
+}
+
+/* A recording is looked at around its peak, and what is held stays in the middle where there is room. */
+static void test_nearer(void **state)
+{
+	static struct point points[] = { { FIX_T0, 100, 100 }, { FIX_T0 + 30 * S, 1000, 700 }, { FIX_T0 + 99 * S, 500, 500 } };
+	struct report_dev dev = { .dev = MT_DEV_CPU, .live = 500, .peak = 1000, .peak_ts_ns = FIX_T0 + 30 * S,
+				  .series = { points, 3, S } };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 100 * S } };
+	static const struct {
+		uint64_t held_ns;
+		const char *from;
+	} moments[] = { { 29 * S, "26.5 s " }, { S, "0 " }, { 0, "" /* what is held stands there */ },
+			{ 98 * S, "-5.00 s " }, { 97 * S, "1 min 34 s " } };
+	struct tui_ui ui;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	free(drawn_near(&ui, &r, &dev));
+	type(&ui, "+++");
+	assert_true(ui.is_held && ui.held_ns == 30 * S && tui_span_ns(ui.span) == 5 * S);
+	for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+		char from[40], *text;
+
+		ui.held_ns = moments[i].held_ns;
+		text = drawn_near(&ui, &r, &dev);
+		snprintf(from, sizeof(from), "\xe2\x94\x94%s", moments[i].from); /* └ */
+		if (!strstr(text, from))
+			print_message("%s is not in\n%s\n", from, text);
+		assert_non_null(strstr(text, from));
+		free(text);
+	}
+	type(&ui, "\x1b+"); /* as near as may be: nothing more happens */
+	assert_int_equal(tui_span_ns(ui.span), S);
+	type(&ui, "\x1b+");
+	assert_false(ui.is_held);
+}
+
 static void test_screens(void **state)
 {
 	static struct report_mark marks[] = { /* the second step ends, and the third begins, in one column */
@@ -764,7 +819,8 @@ int main(void)
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
-		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_screens), cmocka_unit_test(test_sampling_is_said),
+		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_sampling_is_said),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};
 

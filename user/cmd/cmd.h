@@ -2,8 +2,8 @@
 /*
  * cmd: the commands, one file each, and what they share. Only this room and main.c print errors.
  *
- * A command returns an exit code (EXIT_OK or EXIT_LOST), or -errno with *err filled: main prints it,
- * once, and exits with 1; with 4 for -ECANCELED, which is --max-overhead's alone.
+ * A command returns an exit code (below; record that of what it started, if that failed), or -errno with *err
+ * filled: main prints it, once, and exits with 1; with 4 for -ECANCELED, which is --max-overhead's alone.
  */
 #ifndef MT_CMD_CMD_H
 #define MT_CMD_CMD_H

@@ -26,8 +26,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "nobody up: 32 MiB wait for it, then events are lost (stalled). Ctrl-C waits for it about ten "
 			 "seconds; what was put aside by then is written when the disk comes back (docs/losses.md). With "
 			 "-- COMMAND starts a command and follows it from its first "
-			 "instruction; otherwise attaches as the live view does. If COMMAND fails, record ends with its exit "
-			 "code, or with 128 and the number of the signal that killed it.",
+			 "instruction; otherwise attaches as the live view does. If COMMAND has failed by the time that record "
+			 "ends, so does record, with its exit code.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -p 4242 --window 60s -o job.mtr\tthe minute before the end, or before kill -USR1\n"
 			 "memtrace record -p 4242 --window 60s --on-new-peak 10 -o job.mtr\tand before each new high\n"
@@ -164,7 +164,8 @@ const char exit_codes[] = "0\tall went well\n"
 			  "2\tmistake in usage\n"
 			  "3\tfinished, but more events were lost than --max-loss allows\n"
 			  "4\tthe probes took more than --max-overhead allows, and could not go: detached\n"
-			  "5\ta limit was exceeded: --max-peak of check, --fail-if of diff\n";
+			  "5\ta limit was exceeded: --max-peak of check, --fail-if of diff\n"
+			  "N\trecord -- COMMAND: COMMAND has failed with N, or was killed by signal N - 128\n";
 
 const char *command_name(enum command cmd)
 {

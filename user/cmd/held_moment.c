@@ -40,7 +40,7 @@ static int has_rows(struct held_moment *m, const struct options *o, struct err *
 
 	if (!o->has_by || (o->by != BY_STACK && o->by != BY_RANK))
 		return 0;
-	for (size_t i = 0; i < m->report->procs_cnt; i++)
+	for (size_t i = 0; i < m->report->procs_cnt && o->by == BY_RANK; i++)
 		has_rank = has_rank || report_rank(m->report, m->report->procs[i].pid, &rank);
 	if (o->by == BY_STACK ? m->report->stacks.total != 0 : has_rank)
 		return 0;

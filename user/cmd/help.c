@@ -135,6 +135,7 @@ static int has_code(enum command cmd, const char *code)
 	unsigned in = !strcmp(code, "3") ? TRACES | REPLAYS :
 		      !strcmp(code, "4") ? TRACES :
 		      !strcmp(code, "5") ? 1u << CMD_CHECK | 1u << CMD_DIFF :
+		      !strcmp(code, "N") ? 1u << CMD_RECORD :
 					   ~0u;
 
 	return in >> cmd & 1;

@@ -51,7 +51,8 @@ static const struct mcp_tool tools[TOOLS] = {
 	[PEAK] = { "peak",
 		   "What the peak was made of",
 		   "Who held memory at the highest moment: bytes by category (parameters, gradients, optimizer state, "
-		   "activations), module, operator, region, tensor name and process.",
+		   "activations), module, operator, line of Python (recorded with --stacks), region, tensor name, rank and "
+		   "process.",
 		   { RECORDING,
 		     { .name = "device", .help = "cpu, cuda:0 …; without it the GPU with the highest peak, else the CPU" },
 		     LIMIT } },

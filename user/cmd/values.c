@@ -16,7 +16,7 @@ static int scaled(const char *text, double unit, uint64_t *ret)
 
 	if (!isdigit((unsigned char)text[0]) || !(v >= 0) || v >= 18446744073709551615.0)
 		return -EINVAL;
-	*ret = v < 1e15 ? (uint64_t)llround(v) : (uint64_t)v; /* 4.220106873 s is a nanosecond less as a double */
+	*ret = (uint64_t)round(v); /* 4.220106873 s is a nanosecond less as a double */
 	return 0;
 }
 

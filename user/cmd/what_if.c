@@ -108,13 +108,14 @@ static int refused(const struct side *a, int r)
 /* Of the process whose step it is; 1: none is told. */
 static int64_t world_size(const struct side *a, const struct report *rep)
 {
-	struct rank_label label = { 0 };
-	int64_t n;
+	int64_t n = 1;
 
 	for (size_t i = 0; i < rep->procs_cnt; i++)
-		for (size_t k = 0; rep->procs[i].pid == a->kept.pid && k < rep->procs[i].labels_cnt; k++)
-			rank_label__add(&label, rep->procs[i].labels[k]);
-	n = rank_label__num(&label, RANK_WORLD);
+		if (rep->procs[i].pid == a->kept.pid) {
+			struct rank_label label = report_proc_label(&rep->procs[i]);
+
+			n = rank_label__num(&label, RANK_WORLD);
+		}
 	return n < 1 ? 1 : n;
 }
 

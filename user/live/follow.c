@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,6 +23,7 @@
 #include "event/decode.h"
 #include "keeper/keeper.h"
 #include "live/followed.h"
+#include "live/launch.h"
 #include "live/lock.h"
 #include "live/probing.h"
 #include "live/redact.h"
@@ -401,15 +401,14 @@ int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns)
 int follow__gone(struct follow *f, uint32_t index)
 {
 	struct process *p = followed__take(f->env.followed, index);
-	int status = 0;
+	int status;
 
 	if (!p)
 		return 0;
 	if (p->parent)
 		follow__note_short(f, p->pid, p->parent);
 	usage__push_cpu(f->env.usage, p); /* while it is a corpse: short ones have no other reading */
-	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
-		status = 0; /* not our child */
+	status = launch_ended(p->pid); /* if it is our child */
 	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
 	probing__drop(f->env.probing, p);
 	keeper__detach(f->env.keeper, p->pid);

@@ -115,3 +115,10 @@ int launch_continue(pid_t pid, int r, struct err *err)
 	}
 	return r;
 }
+
+int launch_ended(pid_t pid)
+{
+	int status;
+
+	return waitpid(pid, &status, WNOHANG) == pid ? status : 0;
+}

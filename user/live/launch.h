@@ -22,5 +22,7 @@ int launch_user(const char *user, struct asker *ret, struct err *err);
 int launch_stopped(char *const *argv, const struct asker *as, pid_t *ret, struct err *err);
 /* Lets it run if r >= 0, else kills and reaps it. Returns r, or what went wrong. */
 int launch_continue(pid_t pid, int r, struct err *err);
+/* Its wait status, once; 0: it still runs, was reaped before, or ended well. */
+int launch_ended(pid_t pid);
 
 #endif

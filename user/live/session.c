@@ -693,7 +693,8 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	} else {
 		recorder__drop(&s.stream.recorder);
 	}
-	*ret_exit_status = s.exit_status;
+	/* Ctrl-C is the command's, too, which may end after the loop. */
+	*ret_exit_status = s.exit_status || !s.launched ? s.exit_status : launch_ended(s.launched);
 	session__done(&s);
 	return r;
 }

@@ -240,13 +240,13 @@ static const struct report_proc *find_proc(const struct report *r, uint32_t pid)
 	return NULL;
 }
 
-static enum rank_source named_rank(const struct report_proc *p, uint32_t *ret)
+struct rank_label report_proc_label(const struct report_proc *p)
 {
 	struct rank_label label = { 0 };
 
 	for (size_t i = 0; i < p->labels_cnt; i++)
 		rank_label__add(&label, p->labels[i]);
-	return rank_label__rank(&label, ret);
+	return label;
 }
 
 #define ANCESTORS_MAX 16
@@ -255,9 +255,12 @@ bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret)
 {
 	const struct report_proc *p = find_proc(r, pid);
 
-	for (int up = 0; p && up < ANCESTORS_MAX; up++, p = find_proc(r, p->ppid))
-		if (named_rank(p, ret) != RANK_NONE)
+	for (int up = 0; p && up < ANCESTORS_MAX; up++, p = find_proc(r, p->ppid)) {
+		struct rank_label label = report_proc_label(p);
+
+		if (rank_label__rank(&label, ret) != RANK_NONE)
 			return true;
+	}
 	return false;
 }
 

@@ -82,6 +82,7 @@ bool report_growth_is_hidden(const struct report *r);
 /* Time that means are of: all of it, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
 
+struct rank_label report_proc_label(const struct report_proc *p); /* what its labels say (event/rank_label.h) */
 /* The rank that a process names, or, if it names none, the nearest of its ancestors that does. */
 bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret);
 

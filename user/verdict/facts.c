@@ -42,21 +42,12 @@ bool facts_is_untraced(const struct report *r)
 	return s->is_on && !s->steps_traced && (s->steps_seen || !r->run.events[MT_EV_ALLOC]);
 }
 
-static void labels_of(const struct report_proc *p, struct rank_label *ret)
-{
-	*ret = (struct rank_label){ 0 };
-	for (size_t i = 0; i < p->labels_cnt; i++)
-		rank_label__add(ret, p->labels[i]);
-}
-
 uint64_t facts_world(const struct report *r)
 {
 	for (size_t i = 0; i < r->procs_cnt; i++) {
-		struct rank_label l;
-		int64_t n;
+		struct rank_label l = report_proc_label(&r->procs[i]);
+		int64_t n = rank_label__num(&l, RANK_WORLD);
 
-		labels_of(&r->procs[i], &l);
-		n = rank_label__num(&l, RANK_WORLD);
 		if (n > 1)
 			return (uint64_t)n;
 	}
@@ -166,11 +157,10 @@ struct facts_ranks facts_of_ranks(const struct report *r)
 	struct facts_ranks f = { 0 };
 
 	for (size_t i = 0; rows && i < r->procs_cnt; i++) {
-		struct rank_label l;
+		struct rank_label l = report_proc_label(&r->procs[i]);
 		uint32_t rank;
 		size_t k = 0;
 
-		labels_of(&r->procs[i], &l);
 		if (rank_label__rank(&l, &rank) == RANK_NONE || !r->procs[i].peak)
 			continue;
 		while (k < f.cnt && rows[k].rank != rank)

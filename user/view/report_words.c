@@ -201,15 +201,6 @@ const char *use_word(unsigned kind)
 	return kind < MT_USES ? words[kind] : "?";
 }
 
-struct rank_label proc_label(const struct report_proc *p)
-{
-	struct rank_label label = { 0 };
-
-	for (size_t i = 0; i < p->labels_cnt; i++)
-		rank_label__add(&label, p->labels[i]);
-	return label;
-}
-
 const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t pid)
 {
 	uint32_t rank;
@@ -219,7 +210,7 @@ const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t 
 
 		if (r->procs[i].pid != pid)
 			continue;
-		label = proc_label(&r->procs[i]);
+		label = report_proc_label(&r->procs[i]);
 		if (rank_label__rank(&label, &rank) == RANK_NONE)
 			break;
 		snprintf(buf, size, "rank %u", rank);

@@ -44,8 +44,6 @@ const char *report_end_word(const struct report *r);
 /* "running", "exited 0", "signal 9", "detached"; buf at least 32 bytes. */
 struct report_proc;
 const char *proc_state(char *buf, const struct report_proc *p);
-/* What a process's environment says of its place in a job. */
-struct rank_label proc_label(const struct report_proc *p);
 /* What people call a process of a job: "rank 3", or its pid. */
 const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t pid);
 

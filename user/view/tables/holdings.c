@@ -185,13 +185,13 @@ static void put_head(struct page *p, const struct held_view *v)
 	page__item(p, 2, text);
 }
 
-/* Was anything of the kind known? */
-static int is_told(const struct holding *rows, size_t cnt)
+/* Nothing was held or allocated; or, of what nobody asked for, nothing is known. */
+static int is_left_out(const struct view_opts *opts, size_t at, const struct holding *rows, size_t cnt)
 {
-	return cnt > 1 || (cnt && rows[0].name[0]);
+	return !cnt || (!opts->has_by && tables[at].by >= HELD_BY_LINE && cnt == 1 && !rows[0].name[0]);
 }
 
-static void put_table(struct page *p, const struct held_view *v, size_t at, size_t top)
+static void put_table(struct page *p, const struct held_view *v, const struct view_opts *opts, size_t at, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, v->r);
 	struct holding all, wanted;
@@ -200,7 +200,7 @@ static void put_table(struct page *p, const struct held_view *v, size_t at, size
 
 	holdings__sums(v->h, &all, &wanted);
 	shown = cnt < top ? cnt : top;
-	if (!cnt || (tables[at].by >= HELD_BY_LINE && !is_told(rows, cnt)))
+	if (is_left_out(opts, at, rows, cnt))
 		return;
 	d.whole = wanted.bytes;
 	d.index = tables[at].by;
@@ -225,7 +225,7 @@ int held_view_text(FILE *out, const struct held_view *v, const struct view_opts 
 	put_head(&p, v);
 	for (size_t i = 0; i < HELD_BYS; i++)
 		if (is_shown(opts, i) || (opts->is_verbose && !opts->has_by))
-			put_table(&p, v, i, top);
+			put_table(&p, v, opts, i, top);
 	return page__done(&p);
 }
 
@@ -254,7 +254,7 @@ int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *o
 		size_t cnt;
 		const struct holding *rows = rows_of(v, tables[i].by, &cnt);
 
-		if (!is_shown(opts, i) || !cnt || (tables[i].by >= HELD_BY_LINE && !is_told(rows, cnt)))
+		if (!is_shown(opts, i) || is_left_out(opts, i, rows, cnt))
 			continue;
 		d.index = tables[i].by;
 		page__printf(&p, "\n%s\n", tables[i].title);

@@ -581,7 +581,7 @@ void ranks_text(struct page *p, const struct report *r, size_t top)
 
 void proc_rank_json(struct json *j, const struct report_proc *p)
 {
-	struct rank_label label = proc_label(p);
+	struct rank_label label = report_proc_label(p);
 	uint32_t rank;
 
 	if (rank_label__rank(&label, &rank) == RANK_NONE)

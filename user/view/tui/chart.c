@@ -358,16 +358,12 @@ static uint64_t step_at(const struct report *r, uint64_t rel_ns)
 	return 0;
 }
 
-/* Keeps the held moment inside of what is drawn; its column, or cols: none is held. */
+/* The column of the held moment, around which the window is; cols: none is held. */
 static unsigned settle_held(struct tui_ui *ui, const struct window *w)
 {
 	ui->col_ns = (w->to_ns - w->from_ns) / w->cols;
 	ui->now_ns = w->now_ns;
-	if (!ui->is_held)
-		return w->cols;
-	if (ui->held_ns < w->from_ns)
-		ui->held_ns = w->from_ns;
-	return window_col(w, ui->held_ns);
+	return ui->is_held ? window_col(w, ui->held_ns) : w->cols;
 }
 
 #define HELD_COLS 52 /* of " 12.3 s, step 123456: 12.3 MiB, up to 28.0 MiB " */

@@ -151,16 +151,17 @@ static void ui__span(struct tui_ui *ui, int by)
 {
 	unsigned span = ui->span;
 
+	do {
+		span += (unsigned)by;
+	} while (span && span < SPANS && tui_span_ns(span) >= ui->now_ns);
+	if (span >= SPANS)
+		return;
+	ui->span = span;
 	/* A recording's end has little to show. */
 	if (by > 0 && !ui->is_live && !ui->is_held && ui->peak_ns && ui->peak_ns < ui->now_ns) {
 		ui->is_held = 1;
 		ui->held_ns = ui->peak_ns;
 	}
-	do {
-		span += (unsigned)by;
-	} while (span && span < SPANS && tui_span_ns(span) >= ui->now_ns);
-	if (span < SPANS)
-		ui->span = span;
 }
 
 /* What is shown and how. 0: not such a key. */

@@ -48,7 +48,7 @@ struct tui_ui {
 	size_t devs;	/* told by the drawing */
 	unsigned span;	/* of the chart, see tui_span_ns */
 	int is_held;	/* a moment of the chart is looked at: the one in whose column … */
-	uint64_t held_ns; /* … this is, since the start; the drawing keeps it inside */
+	uint64_t held_ns; /* … this is, since the start */
 	uint64_t col_ns, now_ns, peak_ns; /* told by the drawing: a column's time; the trace's so far; when it was highest */
 	enum tui_chart_size chart;
 	int is_live;	/* else a recording: nothing to pause, mark or record */
