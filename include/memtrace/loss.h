@@ -12,7 +12,7 @@ enum mt_loss {
 	MT_LOSS_NONE = 0,
 	/* kernel side */
 	MT_LOSS_RING = 1,	  /* ring buffer full: the event is gone */
-	MT_LOSS_THREAD_STATE = 2, /* no memory for a thread's state: the event goes without an op */
+	MT_LOSS_THREAD_STATE = 2, /* no memory for a thread's state, or not now: the event goes without an op */
 	MT_LOSS_STACK_DEEP = 3,	  /* more than MT_FRAMES_MAX open ops: the op is not on the stack */
 	MT_LOSS_NAME_TABLE = 4,	  /* a run-time name could not be remembered as sent: it is sent again */
 	MT_LOSS_READ_FAULT = 5,	  /* memory of the target could not be read (paged out, bad pointer) */

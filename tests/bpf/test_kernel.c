@@ -348,11 +348,45 @@ static uint64_t rig__loss(const struct rig *r, enum mt_loss l)
 }
 
 /* Each event that was not told is a failure, and says why it was not. */
-static void rig__lost_nothing(const struct rig *r)
+static void rig__lost_only(const struct rig *r, unsigned what)
 {
 	for (unsigned l = 0; l < MT_LOSS_MAX; l++)
-		if (rig__loss(r, l))
+		if (l != what && rig__loss(r, l))
 			fail_msg("%u events were lost: %s", (unsigned)rig__loss(r, l), loss_name(l));
+}
+
+static void rig__lost_nothing(const struct rig *r)
+{
+	rig__lost_only(r, MT_LOSS_MAX);
+}
+
+/* Programs are interrupted by other threads of their CPU (preempt=full). Unreadable: no. */
+static int kernel_preempts(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/sched/preempt", "re");
+	char text[64] = "";
+
+	if (f) {
+		(void)fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+	}
+	return strstr(text, "(full)") != NULL;
+}
+
+/*
+ * Events that the kernel had no state for: while a thread asks for its own for the first time and is interrupted by another
+ * one of its CPU, that one gets none (kernel/bpf/bpf_task_storage.c: bpf_task_storage_trylock(), 6.12). They are counted;
+ * where programs are not interrupted there are none.
+ */
+static uint64_t rig__without_state(const struct rig *r)
+{
+	uint64_t cnt = rig__loss(r, MT_LOSS_THREAD_STATE);
+
+	if (cnt && kernel_preempts())
+		print_message("%u events found no state for their thread, as this kernel preempts programs\n", (unsigned)cnt);
+	else
+		assert_int_equal(cnt, 0);
+	return cnt;
 }
 
 static void rig__done(struct rig *r)
@@ -651,10 +685,10 @@ static void test_idle_operators_go_and_come_back(void **state)
 	drain_ops(&r, told, 300);
 	sum = callers__end(&c);
 	drain_ops(&r, told, 1);
-	rig__lost_nothing(&r);
+	rig__lost_only(&r, MT_LOSS_THREAD_STATE);
 	assert_int_equal(told[OP_A], 2);
 	assert_true(sum > 1000);
-	assert_int_equal(told[OP_B], sum);
+	assert_in_range(told[OP_B], sum - rig__without_state(&r), sum); /* a call may meet a program of each link */
 	rig__done(&r);
 	free(sites);
 }
@@ -703,7 +737,7 @@ static void test_idle_operators_go_in_slices(void **state)
 	drain_ops(&r, told, 1);
 	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
 	assert_true(sum > 1000);
-	assert_int_equal(told[OP_B], sum);
+	assert_in_range(told[OP_B], sum - rig__without_state(&r), sum);
 	rig__done(&r);
 	free(sites);
 }
@@ -1282,17 +1316,18 @@ static void *named_thread(void *arg)
 	return NULL;
 }
 
-static size_t named_begins(const struct rig *r, const struct named *n, size_t *wrong)
+/* Begins and ends. */
+static size_t named_events(const struct rig *r, const struct named *n, size_t *wrong)
 {
-	size_t begins = 0;
+	size_t cnt = 0;
 
 	for (size_t i = 0; i < r->cnt; i++) {
-		if (r->ev[i].kind != MT_EV_OP_BEGIN || r->ev[i].tid != n->tid)
+		if (r->ev[i].tid != n->tid)
 			continue;
-		begins++;
-		*wrong += strcmp(name_of(r, i), n->name) != 0;
+		cnt += r->ev[i].kind == MT_EV_OP_BEGIN || r->ev[i].kind == MT_EV_OP_END;
+		*wrong += r->ev[i].kind == MT_EV_OP_BEGIN && strcmp(name_of(r, i), n->name) != 0;
 	}
-	return begins;
+	return cnt;
 }
 
 /* Buffers of the CPU would be another thread's all of a sudden where the kernel preempts programs. */
@@ -1300,7 +1335,7 @@ static void test_names_of_threads_on_one_cpu(void **state)
 {
 	int cpu = sched_getcpu();
 	pthread_t th[NAMED];
-	size_t wrong = 0;
+	size_t events = 0, wrong = 0;
 	struct rig r;
 	void *bad;
 
@@ -1317,9 +1352,11 @@ static void test_names_of_threads_on_one_cpu(void **state)
 	}
 	rig__collect(&r);
 	for (int i = 0; i < NAMED; i++)
-		assert_int_equal(named_begins(&r, &named[i], &wrong), NAMED_CALLS);
+		events += named_events(&r, &named[i], &wrong);
 	assert_int_equal(wrong, 0);
-	assert_int_equal(rig__loss(&r, MT_LOSS_THREAD_STATE), 0);
+	rig__lost_only(&r, MT_LOSS_THREAD_STATE);
+	/* The end of a begin that was not told is nothing to tell. */
+	assert_in_range(events, 2 * (NAMED * NAMED_CALLS - rig__without_state(&r)), 2 * NAMED * NAMED_CALLS);
 	rig__done(&r);
 }
 
