@@ -48,6 +48,8 @@ def test_every_command():
             check("estimate", "estimate", path, "--json")
             check("estimate", "estimate", path, "--json", "--optimizer", "sgd", "--dtype", "bf16", "--shard", "8")
             if name == "transformer":  # the other's lines are the same, and ten times as many
+                check("op-trace", "export", path, "--to", "op-trace")
+                check("op-trace", "export", path, "--to", "op-trace", "--from", "0s", "--category", "activation", "--module", "block", "--op", "*")
                 check("jsonl", "export", path, "--to", "jsonl", "--ops")
                 check("jsonl", "export", path, "--to", "jsonl", "--at", "peak", "--category", "activation", "--module", "block", "--op", "*")
         some = tmp / "some.mtr"
