@@ -309,13 +309,21 @@ def test_gaps_are_hatched():
     for width, height, dark in WIDTHS:
         with opened(page_of(path), width, height, dark) as page:
             x, y, wide, high = page.box("#chart canvas")
-            gap = page.js("(() => { const g = memtrace.model().gaps.reduce((a, b) => a.to - a.from > b.to - b.from ? a : b); return [g.from, g.to]; })()")
+            gap = page.js("(() => { const g = memtrace.model().gaps.filter((g) => g.from > memtrace.model().lanes[0].t[0]).reduce((a, b) => a.to - a.from > b.to - b.from ? a : b); return [g.from, g.to]; })()")
             mt.check(page.js("memtrace.model().lanes[0].peak") == rep["devices"]["cpu"]["peak"], "the peak is that of the report")
             # 68 pixels of labels, 10 behind; the middle of the longest gap
             at = 68 + (wide - 78) * (gap[0] + gap[1]) / 2 / page.js("memtrace.model().duration")
             page.mouse("mouseMoved", x + at, y + high / 2)
             page.settle()
             mt.check("not traced" in text_of(page, "#moment"), text_of(page, "#moment"))
+            # Beside it, and pale in the chart, what was highest before: every step of this job reaches the peak.
+            mt.check(f"Traced before it: at most {page.js('bytes(memtrace.model().lanes[0].peak)')}" in text_of(page, "#moment"),
+                     text_of(page, "#moment"))
+            mt.check(page.js("""(() => {
+                const c = document.querySelector("#chart canvas"), k = devicePixelRatio, ctx = c.getContext("2d");
+                const [x, y] = [%f, %f], seen = new Set(ctx.getImageData(x * k, y * k, 20, 20).data);
+                return seen.size > 4;
+            })()""" % (at, high / 2)), "a gap is drawn as high as what was traced before it")
             for word in (f"of {rep['sampling']['steps_seen']} steps {rep['sampling']['steps_traced']} traced",):
                 mt.check(word in text_of(page, "#subtitle").replace("\u202f", " "), text_of(page, "#subtitle"))
             mt.check("not traced" in text_of(page, "#phase-key"), text_of(page, "#phase-key"))

@@ -202,7 +202,7 @@ def test_recording_of_all_steps():
                 tui.keys("w")
                 tui.wait(r"recorded, w records anew: memtrace report memtrace-\d+-\d+-\d+\.mtr")
                 mt.check("● rec" not in tui.screen().splitlines()[0], tui.screen())
-            tui.wait(r"·")  # windows again: in the chart there is a gap
+            tui.wait(r"░{3}")  # windows again: in the chart there is a gap
             tui.keys("q")
             mt.check(tui.check_restored() == 0, tui.history()[-3000:])
         paths = sorted(tmp.glob("memtrace-*.mtr"))

@@ -83,7 +83,7 @@ __attribute__((unused)) static void use(uint64_t ptr, uint64_t size)
 	SEND(.kind = EV_ARG, .addr = ptr, .size = size, .dev = MT_DEV_CPU, .seq = seq, .depth = 1);
 }
 
-static void go_down(void)
+__attribute__((unused)) static void go_down(void)
 {
 	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 3);
 	ts += 1000;

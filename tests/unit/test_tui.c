@@ -578,13 +578,22 @@ static void test_gaps_in_the_chart(void **state)
 	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held);
 	assert_int_equal(canvas__at(&c, 10 + 2, 9)->cp, '#');
 	assert_int_not_equal(canvas__at(&c, 10 + 2, 5)->cp, '#'); /* 100 of 1,000 */
-	for (unsigned x = 10 + 4; x < 10 + 16; x++) {
-		assert_int_equal(canvas__at(&c, x, 9)->cp, '.');
-		assert_int_not_equal(canvas__at(&c, x, 5)->cp, '#');
+	for (unsigned x = 10 + 4; x < 10 + 16; x++) { /* as high as it was before, but not as what was seen */
+		assert_int_equal(canvas__at(&c, x, 9)->cp, ':');
+		assert_int_equal(canvas__at(&c, x, 5)->cp, ' ');
 	}
 	assert_int_equal(canvas__at(&c, 10 + 16, 1)->cp, '#'); /* the peak, where it was */
 	assert_int_equal(canvas__at(&c, 10 + 19, 6)->cp, '#');
 	assert_int_not_equal(canvas__at(&c, 10 + 19, 1)->cp, '#');
+	r.sampling.gaps[0].begin_ns = FIX_T0; /* nothing before: the ground alone */
+	r.sampling.gaps[0].lost_ns = 8 * S;
+	canvas__done(&c);
+	assert_int_equal(canvas__init(&c, 30, 11), 0);
+	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held);
+	for (unsigned x = 10; x < 10 + 16; x++)
+		assert_int_equal(canvas__at(&c, x, 9)->cp, '.');
+	r.sampling.gaps[0].begin_ns = FIX_T0 + 2 * S;
+	r.sampling.gaps[0].lost_ns = 6 * S;
 	ui.is_held = 1;
 	ui.held_ns = 3 * S; /* nobody knows what was live there */
 	assert_false(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held));

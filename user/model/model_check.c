@@ -102,6 +102,7 @@ static void device__check(const struct device *d, const struct model *m, const s
 	tally__check(&m->regions, d, s->regions[d->idx]);
 	tally__check(&m->modules.tally, d, s->modules[d->idx]);
 	sampled__check(&m->steps_made, d);
+	highs__check(&d->highs);
 }
 
 /* A process's blocks, one walk of the table each: tests alone come here. */

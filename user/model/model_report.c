@@ -73,6 +73,7 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 		for (int c = 0; c < CAT_MAX; c++)
 			r->cats[c].at_peak = r->cats[c].live;
 	}
+	r->highs_cnt = highs__report(&d->highs, now_ns, r->highs);
 	if (series_acc__copy(&d->series, now_ns, &r->series) < 0)
 		return -ENOMEM;
 	series__leave_out(&r->series, d->gaps);

@@ -93,6 +93,15 @@ struct report_seg_row {
 	uint8_t is_comm;   /* for communication */
 };
 
+/* The highest moment of a stretch of REPORT_HIGH_NS, of those in which the device's memory changed. */
+#define REPORT_HIGHS 16
+#define REPORT_HIGH_NS 250000000ull
+
+struct report_high {
+	uint64_t ts_ns;
+	uint64_t cats[CAT_MAX];
+};
+
 struct report_dev {
 	uint8_t dev;
 	struct report_segments segs;
@@ -109,6 +118,8 @@ struct report_dev {
 	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; reported there */
 	struct report_cat cats[CAT_MAX];
 	struct series series;
+	struct report_high highs[REPORT_HIGHS]; /* of the last four seconds, by time: what they were made of, unlike series */
+	unsigned highs_cnt;
 };
 
 /* A private pool of the caching allocator, CUDA graphs' or torch.cuda.MemPool's, that has segments. */

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "model/core/gaps.h"
+#include "model/core/highs.h"
 #include "model/core/peak.h"
 #include "model/core/sampled.h"
 #include "timeline/series.h"
@@ -44,6 +45,7 @@ struct device {
 	struct device_cat cats[CAT_MAX];
 	struct peak peak_blocks;
 	struct series_acc series;
+	struct highs highs;
 	struct sampled_dev sampled; /* in traced steps of a sampled recording */
 	const struct gaps *gaps; /* borrowed */
 };
@@ -101,6 +103,13 @@ static inline uint64_t device__known(const struct device *d, uint64_t nobodys)
 	return d->live - d->cats[CAT_UNKNOWN].live + d->live - nobodys + d->named;
 }
 
+/* Before a change: another stretch begins with what lives, which may be its highest moment. */
+static inline void device__turn_high(struct device *d, uint64_t ts_ns)
+{
+	if (__builtin_expect(ts_ns >= d->highs.end_ns, 0))
+		highs__take(d, ts_ns);
+}
+
 /*
  * After the tallies were told, with the epoch as it was: a new peak ends that epoch. `nobodys`: live bytes of no module.
  * True if this is the peak from now on.
@@ -110,6 +119,7 @@ static inline bool device__add(struct device *d, const struct block *b, uint64_t
 	struct device_cat *c = &d->cats[b->cat];
 	bool is_peak;
 
+	device__turn_high(d, ts_ns);
 	device_cat__settle(c, d->epoch, gaps__clock(d->gaps, ts_ns));
 	c->live += b->size;
 	d->live += b->size;
@@ -123,6 +133,8 @@ static inline bool device__add(struct device *d, const struct block *b, uint64_t
 		d->epoch++;
 		peak__reached(&d->peak_blocks, b->id);
 	}
+	if (__builtin_expect(d->live > d->highs.v[d->highs.at].live, 0))
+		highs__take(d, ts_ns);
 	if (__builtin_expect(d->live > d->sampled.high, 0))
 		sampled__peak(d, gaps__clock(d->gaps, ts_ns));
 	device__show(d, ts_ns);
@@ -140,6 +152,7 @@ static inline void device__freed(struct device *d, const struct block *b, uint64
 {
 	struct device_cat *c = &d->cats[b->cat];
 
+	device__turn_high(d, ts_ns);
 	device_cat__settle(c, d->epoch, gaps__clock(d->gaps, ts_ns));
 	c->live -= b->size;
 	d->live -= b->size;

@@ -207,6 +207,7 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 		a->at_peak -= f->size;
 		b->at_peak += f->size;
 	}
+	highs__relabel(&d->highs, s->shown, to, f->size, since, next || !f->blk ? until : UINT64_MAX);
 	sampled__relabel(d, g->env.sampled, s->shown, to, f->size, since, next || !f->blk ? until : UINT64_MAX);
 	if (!next && f->blk) {
 		a->live -= f->size;

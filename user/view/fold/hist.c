@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "timeline/report.h"
+
 struct slot {
 	uint64_t number; /* since the start, from 1: tells a slot of the round before; 0 = empty */
 	struct tui_comp comp;
@@ -48,6 +50,20 @@ void tui_hist__add(struct tui_hist *h, uint64_t rel_ns, const uint64_t cats[CAT_
 		if (s->number != number || now.sum >= s->comp.sum)
 			*s = (struct slot){ number, now };
 	}
+}
+
+void tui_hist__add_report(struct tui_hist *h, const struct report *r, const struct report_dev *dev)
+{
+	uint64_t cats[CAT_MAX];
+
+	for (unsigned i = 0; i < dev->highs_cnt; i++)
+		if (dev->highs[i].ts_ns >= r->run.start_ts_ns)
+			tui_hist__add(h, dev->highs[i].ts_ns - r->run.start_ts_ns, dev->highs[i].cats);
+	if (r->sampling.in_gap) /* what lives then is not known */
+		return;
+	for (unsigned c = 0; c < CAT_MAX; c++)
+		cats[c] = dev->cats[c].live;
+	tui_hist__add(h, r->run.end_ts_ns - r->run.start_ts_ns, cats);
 }
 
 static const struct tui_comp *slot_at(const struct tui_hist *h, unsigned level, uint64_t rel_ns)

@@ -146,6 +146,27 @@ function momentAt(lane, t) {
 // The stretch around a moment in which nothing was traced (docs/sampling.md).
 const gapAt = (t) => model.gaps.find((g) => g.whole && g.from < t && t < g.to);
 
+/*
+ * For each such stretch of a line the moment at which what was traced just before it was highest, -1: nothing was. Steps are
+ * much alike (docs/sampling.md), so that is what the eye should see there, as long as it is told that nobody looked.
+ */
+function highestBefore(lane) {
+	if (lane.before)
+		return lane.before;
+	let from = -Infinity, was = -1;
+	lane.before = new Map();
+	for (const g of model.gaps.filter((x) => x.whole)) {
+		let high = -1;
+		for (let i = momentAt(lane, g.from); i >= 0 && lane.t[i] > from - EPOCH_NS; i--)
+			if (high < 0 || lane.total[i] > lane.total[high])
+				high = i;
+		was = high < 0 ? was : high;
+		from = g.to;
+		lane.before.set(g, was);
+	}
+	return lane.before;
+}
+
 function composition(lane, t) {
 	const i = momentAt(lane, t), parts = {};
 	for (const name in lane.cats)
@@ -198,11 +219,18 @@ function cutAtGaps(lane, picked, to) {
 	let g = 0;
 	picked.forEach((i, k) => {
 		const next = k + 1 < picked.length ? lane.t[picked[k + 1]] : Math.max(to, lane.t[i]);
+		// While it goes on there is one moment of each second: it stands for all that was traced around it.
+		if (feed.source && k && from.at(-1) === null && model.gaps[g].to < lane.t[i])
+			put(model.gaps[g].to, i);
 		put(lane.t[i], i);
 		while (g < model.gaps.length && (!model.gaps[g].whole || model.gaps[g].to <= lane.t[i] + EPOCH_NS))
 			g++;
-		if (g < model.gaps.length && model.gaps[g].from < next)
-			put(Math.max(model.gaps[g].from, lane.t[i]), null);
+		if (g < model.gaps.length && model.gaps[g].from < next) {
+			// A line with a hole ends at its last point, not where the hole begins.
+			const end = Math.max(model.gaps[g].from, lane.t[i] + 1);
+			put(end, i);
+			put(end + 1, null);
+		}
 	});
 	// The line goes on at its last height until the end of what was traced.
 	if (picked.length && from.at(-1) !== null)
@@ -420,7 +448,7 @@ function makeChart() {
 	}, chartRows(shown), $("chart"));
 }
 
-// A gap is no zero: it is hatched.
+// A gap is no zero: it is hatched, over a pale picture of the height that was traced before it.
 function hatched(ctx, k, size) {
 	const tile = document.createElement("canvas");
 	tile.width = tile.height = size * k;
@@ -436,21 +464,36 @@ function hatched(ctx, k, size) {
 	return ctx.createPattern(tile, "repeat");
 }
 
-// Of what is seen the stretches without tracing as [x, width]; `x` of a time.
+// Of what is seen the stretches without tracing as [x, width, gap]; `x` of a time.
 function gapsShown(x) {
 	const [from, to] = range();
 	return model.gaps.filter((g) => g.to > from && g.from < to).map((g) => {
 		const left = x(Math.max(g.from, from));
-		return [left, Math.max(x(Math.min(g.to, to)) - left, 0.5)];
+		return [left, Math.max(x(Math.min(g.to, to)) - left, 0.5), g];
 	});
 }
 
 function markGaps(u) {
 	const c = u.ctx;
 	c.save();
-	c.fillStyle = hatched(c, devicePixelRatio, 7);
-	for (const [x, w] of gapsShown((t) => u.valToPos(t / 1e9, "x", true)))
+	c.beginPath();
+	c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+	c.clip();
+	const hatch = hatched(c, devicePixelRatio, 7), y = (v) => u.valToPos(v, "y", true), l = lane(), shown = shownCats();
+	for (const [x, w, g] of gapsShown((t) => u.valToPos(t / 1e9, "x", true))) {
+		const high = highestBefore(l).get(g) ?? -1;
+		let under = 0;
+		c.globalAlpha = 0.3;
+		for (const name of high < 0 ? [] : shown) {
+			const over = under + l.cats[name][high];
+			c.fillStyle = COLORS[name];
+			c.fillRect(x, y(over), w, y(under) - y(over));
+			under = over;
+		}
+		c.globalAlpha = 1;
+		c.fillStyle = hatch;
 		c.fillRect(x, u.bbox.top, w, u.bbox.height);
+	}
 	c.restore();
 }
 
@@ -627,9 +670,9 @@ function drawNow() {
 		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
-		(feed.source ? " One moment a second, and the peak exactly." : "") +
+		(feed.source ? " Of each second its highest moment." : "") +
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
-		(model.gaps.length ? " Hatched: not traced (docs/sampling.md); peaks, means and suspects are of the rest." : "") +
+		(model.gaps.length ? " Hatched: not traced, and drawn as high as what was traced before it was at most (docs/sampling.md); peaks, means and suspects are of what was traced." : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }
 
@@ -873,20 +916,22 @@ function drawMoment() {
 	}
 	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, t), visible = range()[1] - range()[0], gap = gapAt(t);
 	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : "Held") : "At the peak";
+	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) =>
+		h("tr", of.parts[n] ? null : {class: "none"}, h("td", {class: "text"}, swatch(n), n),
+		  h("td", {title: `${of.parts[n]} bytes`}, bytes(of.parts[n])), h("td", null, percent(of.parts[n], of.total))))));
 	if (gap) {
+		const high = highestBefore(l).get(gap) ?? -1, before = high >= 0 && composition(l, l.t[high]);
 		box.replaceChildren(h("h3", null, title), h("div", {class: "total"}, "not traced"),
 			h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t, true)].filter(Boolean).join(", ")),
-			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} the probes were away: what lived then is not known.`));
+			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} the probes were away: what lived then is not known.`),
+			...before ? [h("h3", {style: {marginTop: "10px"}}, `Traced before it: at most ${bytes(before.total)}`), contents(before)] : []);
 		return;
 	}
-	const rows = CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) => h("tr", c.parts[n] ? null : {class: "none"},
-		h("td", {class: "text"}, swatch(n), n), h("td", {title: `${c.parts[n]} bytes`}, bytes(c.parts[n])),
-		h("td", null, percent(c.parts[n], c.total))));
 	const there = model.blocks.filter((b) => b.allocated <= t && t < b.freed && b.dev === l.dev && (!l.pid || b.pid === l.pid))
 		.sort((a, b) => b.size - a.size).slice(0, 8);
 	box.replaceChildren(h("h3", null, title), h("div", {class: "total", title: `${c.total} bytes`}, bytes(c.total)),
 		h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t)].filter(Boolean).join(", ")),
-		h("table", null, h("tbody", null, ...rows)),
+		contents(c),
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),

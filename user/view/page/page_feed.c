@@ -101,18 +101,16 @@ static size_t owners(const struct report *r)
 void page_feed__sample(struct page_feed *f, const struct report *r)
 {
 	static const uint64_t nothing[CAT_MAX];
-	uint64_t rel_ns = r->run.end_ts_ns - r->run.start_ts_ns, cats[CAT_MAX];
+	uint64_t rel_ns = r->run.end_ts_ns - r->run.start_ts_ns;
 	struct feed_lane *l;
 
-	if (r->sampling.in_gap) /* what lives then is not known */
-		return;
 	for (size_t i = 0; i < r->devs_cnt; i++) {
-		for (unsigned c = 0; c < CAT_MAX; c++)
-			cats[c] = r->devs[i].cats[c].live;
 		l = page_feed__lane(f, 0, r->devs[i].dev);
 		if (l)
-			feed_lane__add(l, rel_ns, cats);
+			tui_hist__add_report(l->hist, r, &r->devs[i]);
 	}
+	if (r->sampling.in_gap) /* what lives then is not known */
+		return;
 	if (owners(r) > 1)
 		for (size_t i = 0; i < r->lanes.cnt; i++)
 			if (r->lanes.rows[i].pid)
@@ -148,7 +146,7 @@ static void list__add(struct list *l, uint64_t rel_ns, uint64_t sum, const uint6
 	memcpy(m->cats, cats, sizeof(m->cats));
 }
 
-/* A device's peak, which lies between the samples: what it was made of is known exactly. */
+/* A device's peak: what it was made of is known exactly, however long ago it was. */
 struct exact {
 	uint64_t rel_ns, sum;
 	uint64_t cats[CAT_MAX];

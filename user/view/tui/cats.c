@@ -40,6 +40,14 @@ static size_t parts_fold(struct part *parts, size_t n, struct part *others)
 	return n - 1;
 }
 
+/* Of the whole time a thousandth, or of a moment that is shown anything: what is less is not to be seen in the chart. */
+static int is_worth_a_row(const struct report_dev *dev, const struct tui_comp *held, unsigned cat)
+{
+	const struct report_cat *k = &dev->cats[cat];
+
+	return k->live || k->at_peak || (held && held->cats[cat]) || k->byte_ns > dev->byte_ns / 1000;
+}
+
 /* In the order of the stack, the top first, as the eye meets them in the chart. */
 static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_comp *held,
 				int is_wide)
@@ -50,7 +58,7 @@ static size_t parts_by_category(struct part *parts, size_t max, const struct rep
 	for (unsigned i = CAT_MAX; i--;) {
 		unsigned cat = tui_stack[i];
 
-		if (dev->cats[cat].live || dev->cats[cat].at_peak || dev->cats[cat].byte_ns) /* once seen it stays */
+		if (is_worth_a_row(dev, held, cat))
 			parts[n++] = (struct part){ is_wide ? category_name((enum category)cat) : short_names[cat],
 						    held ? held->cats[cat] : dev->cats[cat].live, dev->cats[cat].at_peak,
 						    (uint8_t)(TUI_CAT0 + cat), tui_letter(cat) };

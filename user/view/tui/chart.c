@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Two sources: the report's series is exact (the highest value of each column's time, to the byte) but
- * has the sum alone; the history has the parts, of the moments at which somebody looked. The stack
+ * has the sum alone; the history has the parts, of the fullest moment of each quarter of a second. The stack
  * shows the fullest of those moments; a thin line above it is the exact height.
  *
  * A cell holds two colours: eighths of a block in front, another layer behind. Where three layers meet
@@ -86,10 +86,11 @@ static enum tui_style layer_style(uint8_t layer, int has_cats)
 					 (enum tui_style)(TUI_CAT0 + layer);
 }
 
-/* Without colours a cell shows the layer that has most of it, by its letter. */
-static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, int is_top, int has_cats)
+/* What has most of a cell. */
+static uint8_t cell_layer(const uint8_t *eight)
 {
-	unsigned best = 0, n = 0;
+	unsigned n = 0;
+	uint8_t best = 0;
 
 	for (unsigned i = 0; i < 8; i++) {
 		unsigned cnt = 0;
@@ -101,12 +102,20 @@ static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const ui
 			n = cnt;
 		}
 	}
+	return best;
+}
+
+/* Without colours a cell shows the layer that has most of it, by its letter. */
+static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, int is_top, int has_cats)
+{
+	uint8_t best = cell_layer(eight);
+
 	if (best == LAYER_NONE)
 		return;
 	if (best == LAYER_ENVELOPE && eight[7] == LAYER_ENVELOPE && !is_top)
 		return;
 	canvas__set(c, x, y, best == LAYER_ENVELOPE ? '-' : has_cats ? (uint32_t)tui_letter(best) : '#',
-		    layer_style((uint8_t)best, has_cats), TUI_PLAIN);
+		    layer_style(best, has_cats), TUI_PLAIN);
 }
 
 /* The exact height: a line at the top of what is between it and the stack. */
@@ -161,6 +170,30 @@ void tui_chart__column(struct canvas *c, unsigned x, unsigned y, unsigned lines,
 			column_cell(c, x, y + i, eight, ui, is_top, has_cats);
 		else
 			column_cell_plain(c, x, y + i, eight, is_top, has_cats);
+	}
+}
+
+/*
+ * Nothing was traced: a pale picture of the highest column of what was traced before it, as steps are much alike; NULL: nothing
+ * was, and the ground alone is dotted.
+ */
+static void column_pale(struct canvas *c, unsigned x, unsigned y, unsigned lines, const struct tui_column *before,
+			uint64_t scale, const struct tui_ui *ui, int has_cats)
+{
+	uint8_t layers[CANVAS_LINES_MAX * 8];
+
+	if (lines > CANVAS_LINES_MAX)
+		return;
+	memset(layers, LAYER_NONE, lines * 8);
+	if (before)
+		column_layers(layers, lines, before, scale);
+	for (unsigned i = 0; i < lines; i++) {
+		uint8_t layer = cell_layer(&layers[8 * (lines - 1 - i)]);
+
+		if (layer < CAT_MAX)
+			canvas__set(c, x, y + i, ui->is_color ? 0x2591 : ':', layer_style(layer, has_cats), TUI_PLAIN); /* ░ */
+		else if (i + 1 == lines)
+			canvas__set(c, x, y + i, ui->is_color ? 0xb7 : '.', TUI_DIM, TUI_PLAIN); /* · */
 	}
 }
 
@@ -262,6 +295,26 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 		col->is_known = 1;
 	}
 	column_exact(col, &dev->series, r->run.start_ts_ns, from_ns, to_ns);
+}
+
+/* The last traced moments before the chart begins; 0: there were none. */
+static int column_before(struct tui_column *col, const struct tui_data *d, const struct report_dev *dev, const struct window *w)
+{
+	const struct tui_dev_data *data = tui_data__dev(d, dev->dev);
+	struct tui_comp comp;
+
+	for (uint64_t back = w->to_ns - w->from_ns; data && w->from_ns; back *= 4) {
+		uint64_t since = w->from_ns > back ? w->from_ns - back : 0;
+
+		if (tui_hist__get(data->hist, since, w->from_ns, &comp)) {
+			*col = (struct tui_column){ .is_known = 1, .top = comp.sum };
+			memcpy(col->cats, comp.cats, sizeof(col->cats));
+			return 1;
+		}
+		if (!since)
+			return 0;
+	}
+	return 0;
 }
 
 static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
@@ -406,7 +459,8 @@ static void draw_held(struct canvas *c, struct rect at, const struct window *w, 
 int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
 		    const struct report_dev *dev, struct tui_comp *ret_held)
 {
-	struct tui_column cols[CANVAS_COLS_MAX];
+	struct tui_column cols[CANVAS_COLS_MAX], past;
+	const struct tui_column *before = NULL;
 	unsigned x = at.x + AXIS_COLS + 1;
 	int has_cats = report_has_cats(r);
 	struct window w;
@@ -426,6 +480,10 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 		column_of(&cols[i], d, r, dev, window_at(&w, i), window_at(&w, i + 1));
 		top = cols[i].top > top ? cols[i].top : top;
 	}
+	if (dev && cols[0].is_untraced && column_before(&past, d, dev, &w)) {
+		before = &past;
+		top = past.top > top ? past.top : top;
+	}
 	top = tui_scale(top);
 	draw_axis(c, at, top);
 	draw_time(c, at, &w, ui, r);
@@ -436,10 +494,13 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 	for (unsigned i = 0; held < w.cols && i + 1 < at.h; i++) /* behind the column */
 		canvas__set(c, x + held, at.y + i, 0x2502, TUI_DIM, TUI_PLAIN); /* │ */
 	for (unsigned i = 0; i < w.cols; i++)
-		if (cols[i].is_untraced)
-			canvas__set(c, x + i, at.y + at.h - 2, ui->is_color ? 0xb7 : '.', TUI_DIM, TUI_PLAIN); /* · */
-		else
+		if (cols[i].is_untraced) {
+			column_pale(c, x + i, at.y, at.h - 1, before, top, ui, has_cats);
+		} else {
 			tui_chart__column(c, x + i, at.y, at.h - 1, &cols[i], top, ui, has_cats);
+			if (!before || !i || cols[i - 1].is_untraced || cols[i].top > before->top)
+				before = &cols[i];
+		}
 	draw_flags(c, at, &w, d, r, dev);
 	if (held == w.cols)
 		return 0;

@@ -38,19 +38,14 @@ static int tui_data__dev_of(struct tui_data *d, uint8_t dev, struct tui_dev_data
 
 int tui_data__sample(struct tui_data *d, const struct report *r)
 {
-	if (r->sampling.in_gap) /* what lives then is not known */
-		return 0;
 	for (size_t i = 0; i < r->devs_cnt; i++) {
 		struct tui_dev_data *dev;
-		uint64_t cats[CAT_MAX];
 		int err = tui_data__dev_of(d, r->devs[i].dev, &dev);
 
 		if (err)
 			return err;
-		for (unsigned c = 0; c < CAT_MAX; c++)
-			cats[c] = r->devs[i].cats[c].live;
 		if (dev)
-			tui_hist__add(dev->hist, r->run.end_ts_ns - r->run.start_ts_ns, cats);
+			tui_hist__add_report(dev->hist, r, &r->devs[i]);
 	}
 	return 0;
 }
