@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -360,17 +361,20 @@ static void rig__lost_nothing(const struct rig *r)
 	rig__lost_only(r, MT_LOSS_MAX);
 }
 
-/* Programs are interrupted by other threads of their CPU (preempt=full). Unreadable: no. */
+/* Programs are interrupted by other threads of their CPU. Where debugfs does not say what is chosen: if nothing else can be. */
 static int kernel_preempts(void)
 {
 	FILE *f = fopen("/sys/kernel/debug/sched/preempt", "re");
+	struct utsname u = { 0 };
 	char text[64] = "";
 
 	if (f) {
 		(void)fread(text, 1, sizeof(text) - 1, f);
 		fclose(f);
+		return !strstr(text, "(none)") && !strstr(text, "(voluntary)");
 	}
-	return strstr(text, "(full)") != NULL;
+	(void)uname(&u);
+	return strstr(u.version, "PREEMPT") && !strstr(u.version, "PREEMPT_DYNAMIC");
 }
 
 /*

@@ -330,6 +330,34 @@ def test_gaps_are_hatched():
             clean(page)
 
 
+def test_gaps_between_moments():
+    """Of a long live trace there is a moment a second or less: no gap between two of them is drawn as if it had been traced."""
+    with opened(page_of(recording())) as page:
+        line = page.js("""(() => {
+            model.gaps = [{from: 1e9, to: 1.4e9, whole: true}, {from: 1.5e9, to: 1.9e9, whole: true}];
+            feed.source = {};
+            const lane = {t: [0.9e9, 2e9]}, {times, from} = cutAtGaps(lane, [0, 1], 2.5e9);
+            feed.source = null;
+            return times.map((t, i) => [t, from[i]]);
+        })()""")
+
+        def at(t):
+            return next((i for time, i in reversed(line) if time <= t), None)
+        mt.check([at(t) for t in (0.95, 1.2, 1.45, 1.7, 1.95, 2.2)] == [0, None, 1, None, 1, 1], f"{line}")
+        mt.check([t for t, _ in line] == sorted({t for t, _ in line}), f"times go back or stand still: {line}")
+        # In the middle of a gap the scale is of what is drawn pale there.
+        scale = page.js("""(() => {
+            const l = lane(), from = l.peakT + 1e6, rest = model.duration - from;
+            model.gaps = [{from, to: model.duration, whole: true}];
+            l.before = undefined;
+            state.range = [from + rest / 4, from + rest / 2];
+            drawNow();
+            return [chart.scales.y.max, l.peak];
+        })()""")
+        mt.check(scale[0] >= scale[1], f"{scale}")
+        clean(page)
+
+
 def test_map_names_blocks():
     with opened(page_of(recording())) as page:
         x, y, width, height = page.box("#map")

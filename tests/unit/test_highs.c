@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* What memory was made of when it was highest, of each of the last stretches of time. */
 #include "model/core/highs.h"
+#include "model/state.h"
 #include "view/fold/hist.h"
 #include "unit/levels_help.h"
 
@@ -59,9 +60,9 @@ static void each_stretch_has_its_highest(void **state)
 	at(620);
 	alloc(0x5000, 2);
 	EXPECT({ 20, 400 }, { 300, 150 }, { 620, 151 });
-	at(4310); /* four seconds later only the newer ones are told */
+	at(16310); /* sixteen seconds later only the newer ones are told */
 	alloc(0x6000, 1);
-	EXPECT({ 620, 151 }, { 4310, 152 });
+	EXPECT({ 620, 151 }, { 16310, 152 });
 }
 
 /* In a gap nobody knows; what was carried over it counts again from its end on. */
@@ -108,6 +109,22 @@ static void a_label_goes_where_the_block_lived(void **state)
 	highs__check(&h);
 }
 
+/* The free of a block begins a stretch, and what it was is known later: it lived in that stretch. */
+static void a_label_that_comes_after_the_free(void **state)
+{
+	const struct device *d;
+
+	(void)state;
+	at(10);
+	alloc(0x1000, 100);
+	at(600);
+	free_block(0x1000);
+	EXPECT({ 10, 100 }, { 600, 100 });
+	d = m->devs[0];
+	highs__relabel(&m->devs[0]->highs, CAT_UNKNOWN, CAT_ACTIVATION, 100, T0 + 10 * MS, T0 + 600 * MS);
+	assert_int_equal(d->highs.v[d->highs.at].cats[CAT_ACTIVATION], 100);
+}
+
 /* A window of tracing that was over before the report was made is in the chart all the same. */
 static void a_window_between_two_reports_is_seen(void **state)
 {
@@ -141,6 +158,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_stretch_has_its_highest, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_gap_has_no_highest, setup, teardown),
 		cmocka_unit_test(a_label_goes_where_the_block_lived),
+		cmocka_unit_test_setup_teardown(a_label_that_comes_after_the_free, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_window_between_two_reports_is_seen, setup, teardown),
 	};
 

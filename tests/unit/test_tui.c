@@ -602,6 +602,73 @@ static void test_gaps_in_the_chart(void **state)
 	canvas__done(&c);
 }
 
+/* Columns that are narrower than what is kept of a time: the last moment before one must not stand above what it reached. */
+static void test_a_column_without_a_moment(void **state)
+{
+	static struct point points[20];
+	struct report_dev dev = { .dev = MT_DEV_CPU, .live = 300, .peak = 1000, .peak_ts_ns = FIX_T0 + S,
+				  .series = { points, 20, S / 10 } };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 2 * S } };
+	struct tui_hist *hist = tui_hist__new();
+	struct tui_data d = { .now = &r, .devs = { { .dev = MT_DEV_CPU, .hist = hist } }, .devs_cnt = 1 };
+	struct tui_comp held;
+	struct tui_ui ui;
+	struct canvas c;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		uint64_t live = i == 9 ? 1000 : 200;
+
+		points[i] = (struct point){ FIX_T0 + i * (S / 10), live, 200 };
+	}
+	add(hist, 950000000, 100, 900);
+	add(hist, 1240000000, 100, 100);
+	tui_ui__init(&ui, 0);
+	ui.is_color = 0;
+	assert_int_equal(canvas__init(&c, 30, 11), 0); /* 20 columns of 100 ms */
+	ui.is_held = 1;
+	ui.held_ns = S + S / 20; /* in the quarter of a second whose highest moment comes later */
+	assert_true(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held));
+	assert_int_equal(held.sum, 200);
+	assert_int_equal(held.cats[CAT_PARAMETER], 100);
+	assert_int_equal(held.cats[CAT_ACTIVATION], 100);
+	ui.held_ns = S - S / 20;
+	assert_true(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held));
+	assert_true(held.sum == 1000 && held.cats[CAT_ACTIVATION] == 900);
+	canvas__done(&c);
+	tui_hist__free(hist);
+}
+
+/* A chart that begins in a gap: as high as the window of tracing before that, not as what was before the window. */
+static void test_a_gap_at_the_edge(void **state)
+{
+	static struct report_gap gaps[] = { { FIX_T0 + 10 * S, FIX_T0 + 50 * S, 40 * S },
+					    { FIX_T0 + 51 * S, FIX_T0 + 90 * S, 39 * S } };
+	struct report_dev dev = { .dev = MT_DEV_CPU, .live = 500, .peak = 1000, .peak_ts_ns = FIX_T0 + 5 * S };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 85 * S },
+			    .sampling = { .is_on = 1, .gaps = gaps, .gaps_cnt = 2 } };
+	struct tui_hist *hist = tui_hist__new();
+	struct tui_data d = { .now = &r, .devs = { { .dev = MT_DEV_CPU, .hist = hist } }, .devs_cnt = 1 };
+	struct tui_comp held;
+	struct tui_ui ui;
+	struct canvas c;
+
+	(void)state;
+	add(hist, 5 * S, 100 << 10, 900 << 10);
+	add(hist, 50 * S + S / 2, 100 << 10, 400 << 10);
+	tui_ui__init(&ui, 0);
+	ui.is_color = 0;
+	while (tui_span_ns(ui.span) != 5 * S)
+		ui.span++;
+	assert_int_equal(canvas__init(&c, 30, 11), 0);
+	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held);
+	assert_int_equal(canvas__at(&c, 15, 9)->cp, ':');
+	assert_int_equal(canvas__at(&c, 15, 2)->cp, ':'); /* 500 of 600 KiB */
+	assert_int_equal(canvas__at(&c, 15, 1)->cp, ' '); /* not 1,000 of 1,024 */
+	canvas__done(&c);
+	tui_hist__free(hist);
+}
+
 /* [ goes back in the chart by a column, ] forward, at last to now; what is shown is of that column, and stays where it is. */
 static void test_a_held_moment(void **state)
 {
@@ -828,6 +895,7 @@ int main(void)
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
+		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
 		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_sampling_is_said),
 		cmocka_unit_test(test_any_size_any_key_any_target),

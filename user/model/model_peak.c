@@ -45,15 +45,21 @@ static size_t model__select(const struct model *m, struct peak_freed *heap, size
 
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret)
 {
+	const struct module_row *made_by = b->module && m->modules.rows[b->module].told ? &m->modules.rows[b->module] : NULL;
+
 	*ret = (struct report_block){
 		.id = b->id, .ptr = b->ptr, .size = b->size, .allocated_ts_ns = b->allocated_ts_ns, .pid = b->pid,
 		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat,
 		.op = strdup(names__get(m->names, m->ops.rows[b->op].name)),
 		.region = strdup(names__get(m->names, m->regions.rows[b->region].name)),
 	};
+	if (made_by) {
+		ret->module = strdup(names__get(m->names, made_by->path));
+		ret->root = strdup(names__get(m->names, made_by->root));
+	}
 	ret->name = model__name_of(m, b);
 	ret->has_stream = gpu__stream_of(m->gpu, b, &ret->stream);
-	return ret->op && ret->region ? 0 : -ENOMEM;
+	return ret->op && ret->region && (!made_by || (ret->module && ret->root)) ? 0 : -ENOMEM;
 }
 
 int model__report_peak_blocks(const struct model *m, size_t top, struct report_blocks *r)

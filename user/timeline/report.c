@@ -24,12 +24,17 @@ static void report_proc__done(struct report_proc *p)
 	free_all(p->labels, p->comm, p->cmdline);
 }
 
+static void report_block__done(struct report_block *b)
+{
+	free_all(b->op, b->region, b->module, b->root, b->name);
+}
+
 static void report_oom__done(struct report_oom *o)
 {
 	for (size_t i = 0; i < o->ops_cnt; i++)
 		free(o->ops[i].name);
 	for (size_t i = 0; i < o->blocks_cnt; i++)
-		free_all(o->blocks[i].op, o->blocks[i].region, o->blocks[i].name);
+		report_block__done(&o->blocks[i]);
 	free_all(o->comm, o->op, o->region, o->api);
 }
 
@@ -94,7 +99,7 @@ static void report_probes__done(struct report_probes *r)
 static void report_blocks__done(struct report_blocks *r)
 {
 	for (size_t i = 0; r->rows && i < r->cnt; i++)
-		free_all(r->rows[i].op, r->rows[i].region, r->rows[i].name);
+		report_block__done(&r->rows[i]);
 	free(r->rows);
 }
 

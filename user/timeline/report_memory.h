@@ -94,7 +94,7 @@ struct report_seg_row {
 };
 
 /* The highest moment of a stretch of REPORT_HIGH_NS, of those in which the device's memory changed. */
-#define REPORT_HIGHS 16
+#define REPORT_HIGHS 64 /* sixteen seconds: reports should not come less often */
 #define REPORT_HIGH_NS 250000000ull
 
 struct report_high {
@@ -118,7 +118,7 @@ struct report_dev {
 	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; reported there */
 	struct report_cat cats[CAT_MAX];
 	struct series series;
-	struct report_high highs[REPORT_HIGHS]; /* of the last four seconds, by time: what they were made of, unlike series */
+	struct report_high highs[REPORT_HIGHS]; /* of the last 16 seconds, by time: what they were made of, unlike series */
 	unsigned highs_cnt;
 };
 
@@ -144,6 +144,7 @@ struct report_block {
 	uint64_t id, ptr, size;
 	uint64_t allocated_ts_ns, freed_ts_ns; /* freed 0: live at the end */
 	char *op, *region;
+	char *module, *root; /* whose forward or backward made it, as in report_module; NULL: no module's, or not known */
 	char *name; /* in Python: "layers.0.weight", "exp_avg layers.0.weight"; NULL: none that is known now */
 	uint32_t pid, tid;
 	uint8_t dev, cat;

@@ -70,8 +70,7 @@ uint64_t device__byte_ns(const struct device *d, uint64_t clock_ns)
 void device__raise(struct device *d, uint64_t nobodys, uint64_t newest_id, uint64_t ts_ns)
 {
 	device__show(d, ts_ns);
-	if (ts_ns >= d->highs.end_ns || d->live > d->highs.v[d->highs.at].live)
-		highs__take(d, ts_ns);
+	device__see_high(d, ts_ns, gaps__clock(d->gaps, ts_ns));
 	if (d->live <= d->peak)
 		return;
 	d->peak = d->live;

@@ -103,11 +103,11 @@ static inline uint64_t device__known(const struct device *d, uint64_t nobodys)
 	return d->live - d->cats[CAT_UNKNOWN].live + d->live - nobodys + d->named;
 }
 
-/* Before a change: another stretch begins with what lives, which may be its highest moment. */
-static inline void device__turn_high(struct device *d, uint64_t ts_ns)
+/* After a block came, before one goes. */
+static inline void device__see_high(struct device *d, uint64_t ts_ns, uint64_t clock_ns)
 {
-	if (__builtin_expect(ts_ns >= d->highs.end_ns, 0))
-		highs__take(d, ts_ns);
+	if (__builtin_expect(ts_ns >= d->highs.end_ns || d->live > d->highs.v[d->highs.at].live, 0))
+		highs__take(d, ts_ns, clock_ns);
 }
 
 /*
@@ -119,7 +119,6 @@ static inline bool device__add(struct device *d, const struct block *b, uint64_t
 	struct device_cat *c = &d->cats[b->cat];
 	bool is_peak;
 
-	device__turn_high(d, ts_ns);
 	device_cat__settle(c, d->epoch, gaps__clock(d->gaps, ts_ns));
 	c->live += b->size;
 	d->live += b->size;
@@ -133,8 +132,7 @@ static inline bool device__add(struct device *d, const struct block *b, uint64_t
 		d->epoch++;
 		peak__reached(&d->peak_blocks, b->id);
 	}
-	if (__builtin_expect(d->live > d->highs.v[d->highs.at].live, 0))
-		highs__take(d, ts_ns);
+	device__see_high(d, ts_ns, gaps__clock(d->gaps, ts_ns));
 	if (__builtin_expect(d->live > d->sampled.high, 0))
 		sampled__peak(d, gaps__clock(d->gaps, ts_ns));
 	device__show(d, ts_ns);
@@ -151,9 +149,10 @@ static inline bool device__allocated(struct device *d, const struct block *b, ui
 static inline void device__freed(struct device *d, const struct block *b, uint64_t ts_ns)
 {
 	struct device_cat *c = &d->cats[b->cat];
+	uint64_t clock_ns = gaps__clock(d->gaps, ts_ns);
 
-	device__turn_high(d, ts_ns);
-	device_cat__settle(c, d->epoch, gaps__clock(d->gaps, ts_ns));
+	device__see_high(d, ts_ns, clock_ns ? clock_ns - 1 : 0); /* when the block still lived */
+	device_cat__settle(c, d->epoch, clock_ns);
 	c->live -= b->size;
 	d->live -= b->size;
 	d->live_cnt--;

@@ -6,7 +6,7 @@
 #include "model/core/check.h"
 #include "model/core/device.h"
 
-void highs__take(struct device *d, uint64_t ts_ns)
+void highs__take(struct device *d, uint64_t ts_ns, uint64_t clock_ns)
 {
 	struct highs *h = &d->highs;
 	struct high_moment *to;
@@ -19,7 +19,7 @@ void highs__take(struct device *d, uint64_t ts_ns)
 	}
 	to = &h->v[h->at];
 	to->ts_ns = ts_ns;
-	to->clock_ns = gaps__clock(d->gaps, ts_ns);
+	to->clock_ns = clock_ns;
 	to->live = d->live;
 	for (int c = 0; c < CAT_MAX; c++)
 		to->cats[c] = d->cats[c].live;

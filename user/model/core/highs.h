@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * highs: what a device's memory was made of when most of it lived, in each of the last stretches of time. A view of a
- * trace that goes on would else know of the moments alone at which a report was made; steps are shorter than what lies
- * between those, and a window of traced steps is, too.
+ * highs: what a device's memory was made of when most of it lived, in each of the last stretches of time. Without it a live
+ * view knows only the moments at which reports were made, and steps and windows are shorter than the time between two.
+ * Whoever asks less often than all stretches together last misses some.
  *
  * A label that comes late goes to the moments at which the block lived, as long as they are kept.
  */
@@ -29,8 +29,8 @@ struct highs {
 	uint64_t end_ns; /* of the stretch under way */
 };
 
-/* What lives now is more than was seen in this stretch, or another stretch has begun. In a gap: nothing. */
-void highs__take(struct device *d, uint64_t ts_ns);
+/* What lives now is more than was seen in this stretch, or another stretch has begun. In a gap: nothing. clock_ns: of gaps. */
+void highs__take(struct device *d, uint64_t ts_ns, uint64_t clock_ns);
 /* So many bytes that lived from a to b (UINT64_MAX: they live), by the clock of gaps, had another label. */
 void highs__relabel(struct highs *h, uint8_t from, uint8_t to, uint64_t size, uint64_t a_ns, uint64_t b_ns);
 /* Those that are not older than all stretches together, by time; how many. */

@@ -96,6 +96,8 @@ static void on_allocated(struct export_ctx *c, struct live_block *b, uint64_t ts
 	if (!b->late) { /* else these are of whoever saw it late */
 		life.op = ev->op;
 		life.region = ev->region;
+		life.module = ev->module;
+		life.root = ev->root;
 	}
 	b->tag = heaviest__allocated(c->doc.blocks, &life);
 	if (!b->tag) {

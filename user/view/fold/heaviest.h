@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * heaviest: the blocks that weigh most, by bytes × time, each with its whole life; and those that are asked
- * for by name. What a map of addresses over time is drawn from. Holds 80 bytes for each live block and each kept one.
+ * for by name. What a map of addresses over time is drawn from. Holds 88 bytes for each live block and each kept one.
  */
 #ifndef MT_VIEW_FOLD_HEAVIEST_H
 #define MT_VIEW_FOLD_HEAVIEST_H
@@ -14,7 +14,7 @@ struct block_life {
 	uint64_t id, ptr, size;
 	uint64_t allocated_ns, freed_ns; /* freed 0: it lives */
 	double weight;		    /* byte × ns; of a wanted one: infinite */
-	name_id op, region;
+	name_id op, region, module, root; /* module, root: as in tl_event */
 	uint32_t pid;
 	uint8_t dev, cat, late;
 };

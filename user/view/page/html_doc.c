@@ -291,18 +291,23 @@ static void put_ooms(struct doc_out *x)
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
-/* What Python calls it: kind, path, root, key of a state, type. */
-static void put_python(struct doc_out *x, uint64_t id)
+/* What Python calls it: kind, path, root, key of a state, type; and whose forward or backward made it, if that is known. */
+static void put_python(struct doc_out *x, const struct block_life *b)
 {
-	struct labels_name n;
+	struct labels_name n = { .kind = 0 };
+	bool has_name = x->d->labels && labels__name(x->d->labels, b->id, &n);
 
-	if (!x->d->labels || !labels__name(x->d->labels, id, &n))
+	if (!has_name && !b->root.v)
 		return;
-	json__str(&x->j, NULL, tensor_kind_key(n.kind));
+	json__str(&x->j, NULL, has_name ? tensor_kind_key(n.kind) : "");
 	json__u64(&x->j, NULL, name_number(x, n.path));
 	json__u64(&x->j, NULL, name_number(x, n.root));
 	json__u64(&x->j, NULL, name_number(x, n.key));
 	json__u64(&x->j, NULL, name_number(x, n.type));
+	if (b->root.v) {
+		json__u64(&x->j, NULL, name_number(x, b->module));
+		json__u64(&x->j, NULL, name_number(x, b->root));
+	}
 }
 
 static void put_block(struct doc_out *x, const struct block_life *b)
@@ -324,7 +329,7 @@ static void put_block(struct doc_out *x, const struct block_life *b)
 	json__u64(&x->j, NULL, b->pid);
 	json__str(&x->j, NULL, dev_name(b->dev, dev));
 	json__bool(&x->j, NULL, b->late);
-	put_python(x, b->id);
+	put_python(x, b);
 	json__end(&x->j, ']');
 }
 

@@ -96,10 +96,11 @@ function makeModel(doc) {
 		doc, duration, first, report: doc.report, name,
 		gaps: (doc.report.sampling?.gaps || []).map(([from, to, lost]) => ({from: from - start, to: to - start, whole: to - from - lost < EPOCH_NS})),
 		lanes: doc.lanes.map(makeLane),
-		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([allocated, life, ptr, size, cat, op, region, pid, dev, seenLate, kind, path, root, key, type]) => ({
+		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([allocated, life, ptr, size, cat, op, region, pid, dev, seenLate, kind, path, root, key, type, module, moduleRoot]) => ({
 			allocated, freed: life === null ? duration : allocated + life, lives: life === null, ptr, at: Number(ptr), size,
 			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, seenLate,
 			name: kind ? tensorName({state: name(key), name: name(path)}) : "", what: kind && `${kind} of ${name(root)}, ${name(type)}`,
+			module: maker(name(moduleRoot), name(module)),
 		})),
 		nodes: (doc.icicle?.rows || []).map(([parent, kind, value, peak, live, alloc, cnt, file, line], i) => ({
 			i, parent, kind, name: kind === 0 ? "all" : kind === 1 ? processName(doc, value) : kind === 7 ? KINDS[7] :
@@ -116,8 +117,13 @@ function peakBlocks(doc, duration) {
 	return doc.report.peak_blocks.map((b) => ({
 		allocated: Math.max(b.born_ns - start, 0), freed: b.freed_ns ? b.freed_ns - start : duration, lives: !b.freed_ns, ptr: b.ptr,
 		at: Number(b.ptr), size: b.size, cat: b.cat, op: b.op || "", region: b.region || "", pid: b.pid, dev: b.dev, seenLate: false,
-		name: b.name || "", what: "",
+		name: b.name || "", what: "", module: maker(b.module_root, b.module),
 	}));
+}
+
+// "Net.layers.0": whose forward or backward made it; "": no module's, or not known.
+function maker(root, path) {
+	return root ? root + (path ? `.${path}` : "") : "";
 }
 
 // "layers.0.weight", "exp_avg layers.0.weight": docs/names.md
@@ -155,20 +161,21 @@ function highestBefore(lane) {
 		return lane.before;
 	let from = -Infinity, was = -1;
 	lane.before = new Map();
-	for (const g of model.gaps.filter((x) => x.whole)) {
+	for (const g of model.gaps) {
 		let high = -1;
 		for (let i = momentAt(lane, g.from); i >= 0 && lane.t[i] > from - EPOCH_NS; i--)
 			if (high < 0 || lane.total[i] > lane.total[high])
 				high = i;
 		was = high < 0 ? was : high;
 		from = g.to;
-		lane.before.set(g, was);
+		if (g.whole)
+			lane.before.set(g, was);
 	}
 	return lane.before;
 }
 
-function composition(lane, t) {
-	const i = momentAt(lane, t), parts = {};
+function composition(lane, i) {
+	const parts = {};
 	for (const name in lane.cats)
 		parts[name] = i < 0 ? 0 : lane.cats[name][i];
 	return {t: i < 0 ? 0 : lane.t[i], total: i < 0 ? 0 : lane.total[i], parts};
@@ -212,25 +219,32 @@ function chartData(lane, shown, from, to, width) {
 
 // Times in seconds, and the moment that is drawn from each on; null: nothing is, as nothing was traced.
 function cutAtGaps(lane, picked, to) {
-	const times = [], from = [], put = (t, i) => {
+	const gaps = model.gaps, times = [], from = [], put = (t, i) => {
 		times.push(t / 1e9);
 		from.push(i);
 	};
+	// A line with a hole ends at its last point, not where the hole begins.
+	const cut = (t) => {
+		put(t, from.at(-1));
+		put(t + 1, null);
+	};
 	let g = 0;
 	picked.forEach((i, k) => {
-		const next = k + 1 < picked.length ? lane.t[picked[k + 1]] : Math.max(to, lane.t[i]);
-		// While it goes on there is one moment of each second: it stands for all that was traced around it.
-		if (feed.source && k && from.at(-1) === null && model.gaps[g].to < lane.t[i])
-			put(model.gaps[g].to, i);
-		put(lane.t[i], i);
-		while (g < model.gaps.length && (!model.gaps[g].whole || model.gaps[g].to <= lane.t[i] + EPOCH_NS))
-			g++;
-		if (g < model.gaps.length && model.gaps[g].from < next) {
-			// A line with a hole ends at its last point, not where the hole begins.
-			const end = Math.max(model.gaps[g].from, lane.t[i] + 1);
-			put(end, i);
-			put(end + 1, null);
+		const t = lane.t[i], next = k + 1 < picked.length ? lane.t[picked[k + 1]] : Math.max(to, t);
+		for (; g < gaps.length && gaps[g].to <= t + EPOCH_NS; g++) {
+			if (!k || !gaps[g].whole)
+				continue;
+			if (from.at(-1) !== null)
+				cut(gaps[g].from);
+			// While the trace goes on there is one moment of a second or more, which stands for all windows in that.
+			if (feed.source && gaps[g].to < t)
+				put(gaps[g].to, i);
 		}
+		put(t, i);
+		while (g < gaps.length && !gaps[g].whole)
+			g++;
+		if (g < gaps.length && gaps[g].from < next)
+			cut(Math.max(gaps[g].from, t + 1));
 	});
 	// The line goes on at its last height until the end of what was traced.
 	if (picked.length && from.at(-1) !== null)
@@ -430,7 +444,7 @@ function makeChart() {
 		incrs.push(unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit, 50 * unit, 100 * unit, 200 * unit, 500 * unit);
 	chart = new uPlot({
 		width: plotWidth(), height: innerWidth < 600 ? 220 : 300, padding: [8, RIGHT, 0, 0], legend: {show: false},
-		scales: {x: {time: false, range: () => range().map((t) => t / 1e9)}, y: {range: (u, min, max) => [0, max > 0 ? max * 1.04 : 1]}},
+		scales: {x: {time: false, range: () => range().map((t) => t / 1e9)}, y: {range: (u, min, max) => [0, 1.04 * Math.max(max, highestInGaps()) || 1]}},
 		axes: [{...text, size: 26, space: 90, incrs: (u, axis, from, to) => tickSteps(from, to), values: (u, v) => v.map((x) => fitsOnAxis(u, x) ? ticks(x * 1e9, range()[1] - range()[0]) : "")},
 			{...text, size: LEFT, incrs, space: 36, values: (u, v) => v.map(bytes)}],
 		cursor: {points: {show: false}, drag: {x: true, y: false, setScale: false}, bind: {dblclick: () => () => null}},
@@ -471,6 +485,13 @@ function gapsShown(x) {
 		const left = x(Math.max(g.from, from));
 		return [left, Math.max(x(Math.min(g.to, to)) - left, 0.5), g];
 	});
+}
+
+// What is drawn in the gaps that are seen: in the middle of one there is no other height.
+function highestInGaps() {
+	const l = lane(), shown = shownCats(), before = highestBefore(l);
+	return gapsShown(toX).map(([, , g]) => before.get(g) ?? -1).filter((i) => i >= 0)
+		.reduce((most, i) => Math.max(most, shown.reduce((sum, name) => sum + l.cats[name][i], 0)), 0);
 }
 
 function markGaps(u) {
@@ -670,7 +691,7 @@ function drawNow() {
 		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
-		(feed.source ? " Of each second its highest moment." : "") +
+		(!feed.source ? "" : l?.pid ? " One moment a second." : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
 		(model.gaps.length ? " Hatched: not traced, and drawn as high as what was traced before it was at most (docs/sampling.md); peaks, means and suspects are of what was traced." : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
@@ -892,6 +913,7 @@ const map = {
 
 function blockLines(b) {
 	return [`${bytes(b.size)} ${b.cat}`, b.name, b.what, b.op || (b.seenLate ? "from before the attach" : "no operator open"), b.region && `in ${b.region}`,
+		b.module && `made by ${b.module}`,
 		`${clock(b.allocated, model.duration)} to ${b.lives ? "the end" : clock(b.freed, model.duration)}, ${span(b.freed - b.allocated)}`,
 		`${b.ptr} on ${b.dev}, process ${b.pid}`];
 }
@@ -914,13 +936,13 @@ function drawMoment() {
 		box.replaceChildren();
 		return;
 	}
-	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, t), visible = range()[1] - range()[0], gap = gapAt(t);
+	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, momentAt(l, t)), visible = range()[1] - range()[0], gap = gapAt(t);
 	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : "Held") : "At the peak";
 	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) =>
 		h("tr", of.parts[n] ? null : {class: "none"}, h("td", {class: "text"}, swatch(n), n),
 		  h("td", {title: `${of.parts[n]} bytes`}, bytes(of.parts[n])), h("td", null, percent(of.parts[n], of.total))))));
 	if (gap) {
-		const high = highestBefore(l).get(gap) ?? -1, before = high >= 0 && composition(l, l.t[high]);
+		const high = highestBefore(l).get(gap) ?? -1, before = high >= 0 && composition(l, high);
 		box.replaceChildren(h("h3", null, title), h("div", {class: "total"}, "not traced"),
 			h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t, true)].filter(Boolean).join(", ")),
 			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} the probes were away: what lived then is not known.`),
@@ -935,7 +957,8 @@ function drawMoment() {
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
-			h("td", {class: "name"}, b.name || bare(b.op) || (b.seenLate ? "from before the attach" : "no operator open"))))))
+			h("td", {class: "name"}, b.name || bare(b.op) || (b.seenLate ? "from before the attach" : "no operator open"),
+			  b.module && !b.name ? h("span", {class: "whose"}, b.module) : "")))))
 			: h("p", {class: "empty"}, "none that the page holds"));
 }
 
@@ -1197,11 +1220,12 @@ function drawGrowth() {
 
 function drawPeakBlocks() {
 	const r = model.report, peak = Object.values(r.devices).reduce((a, d) => a + d.peak, 0) || (r.host ? r.host.peak : 0);
-	const rows = r.peak_blocks.map((b) => ({...b, name: b.name || b.op || "(no operator open)", allocated: b.born_ns - r.start_ns}));
+	const rows = r.peak_blocks.map((b) => ({...b, name: b.name || b.op || "(no operator open)", module: maker(b.module_root, b.module), allocated: b.born_ns - r.start_ns}));
 	const columns = [inBytes("size", "size"), {key: "share", head: "of the peak", value: (b) => b.size, cell: (b) => percent(b.size, peak)},
 		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
 		{key: "name", head: "name or operator", cls: "name", cell: (b) => bare(b.name), title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
-		{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
+		r.modules ? {key: "module", head: "module", cls: "some", cell: (b) => b.module || "–"} :
+			{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
 		{key: "allocated", head: "allocated", cell: (b) => clock(Math.max(b.allocated, 0), model.duration)}];
 	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
 		...table("peakblocks", columns, rows, "size", {rows: 10, text: (b) => b.name, again: drawPeakBlocks}));
@@ -1801,5 +1825,5 @@ function start() {
 }
 
 // For what feeds the page (serve) and what tests it.
-window.memtrace = {show, state, feed, composition: (t) => composition(lane(), t), model: () => model, colors: COLORS, categories: CATEGORIES};
+window.memtrace = {show, state, feed, composition: (t) => composition(lane(), momentAt(lane(), t)), model: () => model, colors: COLORS, categories: CATEGORIES};
 start();

@@ -15,7 +15,7 @@ struct feed_lane {
 	uint32_t pid; /* 0: of all processes */
 	uint8_t dev;
 	struct tui_hist *hist;
-	uint64_t peak, peak_rel_ns; /* of the samples */
+	uint64_t peak, peak_rel_ns; /* of a process's lane: of its samples */
 };
 
 struct page_feed {
@@ -168,6 +168,7 @@ static void list__fill(struct list *l, const struct feed_lane *lane, uint64_t no
 	uint64_t half = points / 2, recent_ns = half * RECENT_NS, old_ns = now_rel_ns > recent_ns ? now_rel_ns - recent_ns : 0;
 	struct tui_comp c;
 
+	old_ns += (RECENT_NS - old_ns % RECENT_NS) % RECENT_NS; /* as the history's slots are */
 	for (uint64_t i = 0; old_ns && i < half; i++)
 		if (tui_hist__get(lane->hist, old_ns / half * i, old_ns / half * (i + 1), &c))
 			list__add_in_turn(l, &c, e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * page_feed: the page's document of a trace that goes on (docs/page.md): a short report, and of what memory was made over
- * time as far as the reports so far said (tui_hist.h): the last minutes at one moment a sample, what lies before at the
- * fullest moments of equal stretches, and each device's peak exactly. Not known while a trace goes on, and left out: every
- * change, lives of blocks, phases, places.
+ * time as far as the reports so far said (tui_hist.h): the last minutes at the highest moment of each second (a process's
+ * at one moment a sample), what lies before at the fullest moments of equal stretches, and each device's peak exactly. Not
+ * known while a trace goes on, and left out: every change, lives of blocks, phases, places.
  *
  * Each document is whole, so a reader may miss any number of them; it holds PAGE_FEED_POINTS moments at most, and
  * PAGE_FEED_LANES lanes: the devices, and while there are several processes with blocks, each of those on each device.

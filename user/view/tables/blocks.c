@@ -87,6 +87,27 @@ static void region(struct cell *c, const void *row)
 	c->text = b->region && b->region[0] ? b->region : c->d->as == AS_JSON ? NULL : "-";
 }
 
+/* Whose forward or backward made it: "Net.layers.0.linear1". */
+static void module(struct cell *c, const void *row)
+{
+	const struct report_block *b = row;
+
+	c->text = b->module ? b->module : c->d->as == AS_JSON ? NULL : "-";
+	if (b->module && c->d->as != AS_JSON)
+		cell__say(c, "%s%s%s", b->root, b->module[0] ? "." : "", b->module);
+}
+
+/* Where modules are known they say more to people than regions do. */
+static int has_modules(const struct drawn *d)
+{
+	return d->r->modules.cnt > 0;
+}
+
+static int has_no_modules(const struct drawn *d)
+{
+	return !has_modules(d);
+}
+
 /* Where the name stands in its place: in details. */
 static void made_by(struct cell *c, const void *row)
 {
@@ -121,7 +142,13 @@ static const struct column block_columns[] = {
 	{ "cat", "category", COL_TEXT, VIA(category), TUI(5, 15, 110) },
 	{ NULL, "operator", COL_TEXT, VIA(title), .is_path = 1, TEXT(4, 0, .wide = 2, .gap = 2), TUI(7, 16, .wide = 1) },
 	{ "op", NULL, COL_OR_NULL, OF(report_block, op) },
-	{ "region", "region", COL_OR_NULL, VIA(region), TEXT(5, 0, .wide = 1, .gap = 1), TUI(8, 16, .wide = 1) },
+	{ "region", "region", COL_OR_NULL, VIA(region), .shown_if = has_no_modules, TEXT(5, 0, .wide = 1, .gap = 1),
+	  TUI(8, 16, .wide = 1) },
+	{ NULL, "module", COL_TEXT, VIA(module), .is_path = 1, .shown_if = has_modules, TEXT(5, 0, .wide = 2, .gap = 1),
+	  TUI(8, 16, .wide = 2) },
+	{ NULL, "region", COL_TEXT, VIA(region), .shown_if = has_modules, TUI(11, 16, UINT16_MAX) },
+	{ "module", NULL, COL_TEXT, OF(report_block, module), OR_NULL_IF_NOT(report_block, module) },
+	{ "module_root", NULL, COL_TEXT, OF(report_block, root), OR_NULL_IF_NOT(report_block, root) },
 	{ "pid", "process", COL_NUMBER, OF(report_block, pid), .only = PEAK, .shown_if = has_procs, TEXT(6, 9) },
 	{ "tid", "thread", COL_NUMBER, OF(report_block, tid), .only = PEAK, TUI(6, 8, 90) },
 	{ "name", NULL, COL_TEXT, OF(report_block, name), IF(report_block, name), .only = PEAK },

@@ -154,12 +154,14 @@ static void put_largest(struct page *p, const struct report_oom *o)
 {
 	for (size_t i = 0; i < o->blocks_cnt && i < BLOCKS_SHOWN; i++) {
 		const struct report_block *b = &o->blocks[i];
-		char a[24], age[24];
+		char made_by[2 * TEXT_BYTES_MAX], a[24], age[24];
 
 		page__put(p, i ? "           " : "  largest: ");
 		page__cell(p, fmt_bytes(a, b->size), 10);
 		page__cell(p, category_name((enum category)(b->cat < CAT_MAX ? b->cat : CAT_UNKNOWN)), 17);
-		page__cell(p, b->op && b->op[0] ? b->op : "-", (int)p->width - 55);
+		snprintf(made_by, sizeof(made_by), "%s%s%s%s%s", b->op && b->op[0] ? b->op : "-", b->module ? " in " : "",
+			 b->module ? b->root : "", b->module && b->module[0] ? "." : "", b->module ? b->module : "");
+		page__cell(p, made_by, (int)p->width - 55);
 		page__put(p, " age ");
 		page__cell(p, o->ts_ns >= b->allocated_ts_ns ? fmt_ns(age, o->ts_ns - b->allocated_ts_ns) : "?", 11);
 		page__end_line(p);

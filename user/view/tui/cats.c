@@ -40,17 +40,9 @@ static size_t parts_fold(struct part *parts, size_t n, struct part *others)
 	return n - 1;
 }
 
-/* Of the whole time a thousandth, or of a moment that is shown anything: what is less is not to be seen in the chart. */
-static int is_worth_a_row(const struct report_dev *dev, const struct tui_comp *held, unsigned cat)
-{
-	const struct report_cat *k = &dev->cats[cat];
-
-	return k->live || k->at_peak || (held && held->cats[cat]) || k->byte_ns > dev->byte_ns / 1000;
-}
-
 /* In the order of the stack, the top first, as the eye meets them in the chart. */
-static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_comp *held,
-				int is_wide)
+static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_ui *ui,
+				const struct tui_comp *held, int is_wide)
 {
 	struct part others = { .name = "(others)", .style = TUI_DIM };
 	size_t n = 0;
@@ -58,7 +50,7 @@ static size_t parts_by_category(struct part *parts, size_t max, const struct rep
 	for (unsigned i = CAT_MAX; i--;) {
 		unsigned cat = tui_stack[i];
 
-		if (is_worth_a_row(dev, held, cat))
+		if (dev->cats[cat].live || dev->cats[cat].at_peak || (ui->cats >> cat & 1))
 			parts[n++] = (struct part){ is_wide ? category_name((enum category)cat) : short_names[cat],
 						    held ? held->cats[cat] : dev->cats[cat].live, dev->cats[cat].at_peak,
 						    (uint8_t)(TUI_CAT0 + cat), tui_letter(cat) };
@@ -139,7 +131,7 @@ void tui_cats__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		name_cols = 10;
 	if (has_cats && bar_cols)
 		bar_cols = at.w - 2 - 2 * NUMBER_COLS - 1 - name_cols;
-	n = has_cats ? parts_by_category(parts, max, dev, held, name_cols >= 15) : parts_by_op(parts, max, r);
+	n = has_cats ? parts_by_category(parts, max, dev, ui, held, name_cols >= 15) : parts_by_op(parts, max, r);
 	canvas__text(c, at.x + 2, at.y, name_cols, TUI_HEAD, has_cats ? "category" : "operator");
 	canvas__right(c, at.x + 2 + name_cols, at.y, NUMBER_COLS, TUI_HEAD, held && has_cats ? "then" : "live");
 	canvas__right(c, at.x + 2 + name_cols + NUMBER_COLS, at.y, NUMBER_COLS, TUI_HEAD, "at peak");

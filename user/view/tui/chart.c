@@ -249,20 +249,36 @@ static size_t point_from(const struct series *s, uint64_t t0_ns, uint64_t from_n
 	return lo;
 }
 
-/* The series' highest value of [from, to), and, where no moment is known, its last one. */
-static void column_exact(struct tui_column *col, const struct series *s, uint64_t t0_ns, uint64_t from_ns, uint64_t to_ns)
+/* A moment before the column's time that was higher than any in it: what is too much, from the top of the stack down. */
+static void column_cut(struct tui_column *col)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < CAT_MAX; i++) {
+		uint64_t *part = &col->cats[tui_stack[i]], room = col->top - sum;
+
+		*part = *part < room ? *part : room;
+		sum += *part;
+	}
+}
+
+/* The series' highest value of [from, to), and, where no moment is known, its last one. false: it has none. */
+static bool column_exact(struct tui_column *col, const struct series *s, uint64_t t0_ns, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t last = 0, end_ns = to_ns > from_ns ? to_ns : from_ns + 1;
+	bool is_there = false;
 
 	if (!s->bucket_ns)
-		return;
+		return false;
 	for (size_t i = point_from(s, t0_ns, from_ns); i < s->cnt && s->points[i].ts_ns < t0_ns + end_ns; i++) {
 		if (s->points[i].live_max > col->top)
 			col->top = s->points[i].live_max;
 		last = s->points[i].live_end;
+		is_there = true;
 	}
 	if (!col->is_known)
 		col->cats[CAT_UNKNOWN] = last;
+	return is_there;
 }
 
 /* All of [from, to) lies in one gap. */
@@ -291,28 +307,36 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 		return;
 	if (data && tui_hist__get(data->hist, from_ns, to_ns, &comp)) {
 		memcpy(col->cats, comp.cats, sizeof(col->cats));
-		col->top = comp.sum;
+		col->top = comp.rel_ns < from_ns ? 0 : comp.sum; /* of one before it the series knows better how high it was */
 		col->is_known = 1;
 	}
-	column_exact(col, &dev->series, r->run.start_ts_ns, from_ns, to_ns);
+	if (column_exact(col, &dev->series, r->run.start_ts_ns, from_ns, to_ns))
+		column_cut(col);
+	else if (col->is_known)
+		col->top = comp.sum;
 }
 
-/* The last traced moments before the chart begins; 0: there were none. */
-static int column_before(struct tui_column *col, const struct tui_data *d, const struct report_dev *dev, const struct window *w)
+/* What was highest between the gap in which the chart begins and the one before that; 0: nothing was traced before. */
+static int column_before(struct tui_column *col, const struct tui_data *d, const struct report *r, const struct report_dev *dev,
+			 uint64_t from_ns)
 {
 	const struct tui_dev_data *data = tui_data__dev(d, dev->dev);
+	uint64_t t0_ns = r->run.start_ts_ns, since_ns = 0, until_ns = from_ns;
 	struct tui_comp comp;
 
-	for (uint64_t back = w->to_ns - w->from_ns; data && w->from_ns; back *= 4) {
-		uint64_t since = w->from_ns > back ? w->from_ns - back : 0;
-
-		if (tui_hist__get(data->hist, since, w->from_ns, &comp)) {
+	for (size_t i = 0; i < r->sampling.gaps_cnt && r->sampling.gaps[i].begin_ns <= t0_ns + from_ns; i++) {
+		since_ns = i ? r->sampling.gaps[i - 1].end_ns - t0_ns : 0;
+		until_ns = r->sampling.gaps[i].begin_ns - t0_ns;
+	}
+	for (uint64_t span = until_ns - since_ns; data && span; span *= 4) { /* of what is long ago less is kept */
+		since_ns = until_ns > span ? until_ns - span : 0;
+		if (tui_hist__get(data->hist, since_ns, until_ns, &comp)) {
 			*col = (struct tui_column){ .is_known = 1, .top = comp.sum };
 			memcpy(col->cats, comp.cats, sizeof(col->cats));
 			return 1;
 		}
-		if (!since)
-			return 0;
+		if (!since_ns)
+			break;
 	}
 	return 0;
 }
@@ -472,6 +496,7 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 	w = window_of(ui, r, at.w - AXIS_COLS - 1);
 	held = settle_held(ui, &w);
 	ui->peak_ns = dev && dev->peak_ts_ns > r->run.start_ts_ns ? dev->peak_ts_ns - r->run.start_ts_ns : 0;
+	ui->cats = 0;
 	for (unsigned i = 0; dev && i < w.cols; i++) {
 		if (window_at(&w, i) > w.now_ns) {
 			memset(&cols[i], 0, sizeof(cols[i]));
@@ -479,8 +504,10 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 		}
 		column_of(&cols[i], d, r, dev, window_at(&w, i), window_at(&w, i + 1));
 		top = cols[i].top > top ? cols[i].top : top;
+		for (unsigned k = 0; k < CAT_MAX; k++)
+			ui->cats |= (uint32_t)(cols[i].cats[k] > 0) << k;
 	}
-	if (dev && cols[0].is_untraced && column_before(&past, d, dev, &w)) {
+	if (dev && cols[0].is_untraced && column_before(&past, d, r, dev, w.from_ns)) {
 		before = &past;
 		top = past.top > top ? past.top : top;
 	}

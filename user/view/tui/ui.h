@@ -50,6 +50,7 @@ struct tui_ui {
 	int is_held;	/* a moment of the chart is looked at: the one in whose column … */
 	uint64_t held_ns; /* … this is, since the start */
 	uint64_t col_ns, now_ns, peak_ns; /* told by the drawing: a column's time; the trace's so far; when it was highest */
+	uint32_t cats;	/* told by the drawing: bits of the categories that the chart shows */
 	enum tui_chart_size chart;
 	int is_live;	/* else a recording: nothing to pause, mark or record */
 	int is_paused, is_help, is_verdict, is_detail, is_typing;
