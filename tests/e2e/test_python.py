@@ -381,6 +381,8 @@ def test_pip():
         done = subprocess.run([mt.PYTHON, "-m", "pip", "install", "--no-index", "--quiet", "--disable-pip-version-check",
                                "--target", tmp / "site", PACKAGE], capture_output=True, text=True, timeout=120, check=False)
         mt.check(done.returncode == 0, done.stderr[-2000:])
+        # The name "memtrace" is another project's.
+        mt.check([p.name.split("-")[0] for p in (tmp / "site").glob("*.dist-info")] == ["memtrace_ebpf"], "the distribution's name")
         files = {p.name for p in (PACKAGE / "memtrace").glob("*.py")}
         mt.check(files == {p.name for p in (tmp / "site" / "memtrace").glob("*.py")}, "files")
         done = subprocess.run([sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import memtrace; "

@@ -14,9 +14,9 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERSION = re.search(r'^version = "([^"]+)"', (HERE / "pyproject.toml").read_text(), re.M).group(1)
-INFO = f"memtrace-{VERSION}.dist-info"
+INFO = f"memtrace_ebpf-{VERSION}.dist-info"
 METADATA = f"""Metadata-Version: 2.1
-Name: memtrace
+Name: memtrace-ebpf
 Version: {VERSION}
 Summary: memtrace from Python
 License: LGPL-2.1-only OR BSD-2-Clause
@@ -31,7 +31,7 @@ def package():
 
 
 def write_wheel(folder, files):
-    name = f"memtrace-{VERSION}-py3-none-any.whl"
+    name = f"memtrace_ebpf-{VERSION}-py3-none-any.whl"
     record = []
     with zipfile.ZipFile(pathlib.Path(folder) / name, "w", zipfile.ZIP_DEFLATED) as z:
         for path, data in [*files, (f"{INFO}/METADATA", METADATA.encode()), (f"{INFO}/WHEEL", WHEEL.encode()),
@@ -52,7 +52,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    base = f"memtrace-{VERSION}"
+    base = f"memtrace_ebpf-{VERSION}"
     with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as t:
         for path in [*package(), HERE / "pyproject.toml", HERE / "backend.py", HERE / "README.md"]:
             t.add(path, f"{base}/{path.relative_to(HERE)}")
