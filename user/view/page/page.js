@@ -152,6 +152,9 @@ function momentAt(lane, t) {
 // The stretch around a moment in which nothing was traced (docs/sampling.md).
 const gapAt = (t) => model.gaps.find((g) => g.whole && g.from < t && t < g.to);
 
+// Of a process of a trace that goes on only some moments are known, not the highest ones.
+const isOfSamples = (lane) => Boolean(feed.source && lane?.pid);
+
 /*
  * For each such stretch of a line the moment at which what was traced just before it was highest, -1: nothing was. Steps are
  * much alike (docs/sampling.md), so that is what the eye should see there, as long as it is told that nobody looked.
@@ -691,9 +694,9 @@ function drawNow() {
 		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
-		(!feed.source ? "" : l?.pid ? " One moment a second." : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
+		(!feed.source ? "" : isOfSamples(l) ? " One moment a second." : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
-		(model.gaps.length ? " Hatched: not traced, and drawn as high as what was traced before it was at most (docs/sampling.md); peaks, means and suspects are of what was traced." : "") +
+		(model.gaps.length ? ` Hatched: not traced, and drawn as high as ${isOfSamples(l) ? "was seen before it" : "what was traced before it was at most"} (docs/sampling.md); peaks, means and suspects are of what was traced.` : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }
 
@@ -946,7 +949,7 @@ function drawMoment() {
 		box.replaceChildren(h("h3", null, title), h("div", {class: "total"}, "not traced"),
 			h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t, true)].filter(Boolean).join(", ")),
 			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} the probes were away: what lived then is not known.`),
-			...before ? [h("h3", {style: {marginTop: "10px"}}, `Traced before it: at most ${bytes(before.total)}`), contents(before)] : []);
+			...before ? [h("h3", {style: {marginTop: "10px"}}, `${isOfSamples(l) ? "Seen before it:" : "Traced before it: at most"} ${bytes(before.total)}`), contents(before)] : []);
 		return;
 	}
 	const there = model.blocks.filter((b) => b.allocated <= t && t < b.freed && b.dev === l.dev && (!l.pid || b.pid === l.pid))
