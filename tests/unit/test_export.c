@@ -16,6 +16,7 @@
 #include <zlib.h>
 
 #include "timeline/labels.h"
+#include "view/filter_said.h"
 #include "timeline/report.h"
 #include "view/export.h"
 #include "view/export/gzip.h"
@@ -677,6 +678,35 @@ static void test_op_trace(void **state)
 	free(text);
 }
 
+/* A part has the sums of the whole: what was there from the beginning counts, whenever it is seen. */
+static void test_op_trace_of_a_part(void **state)
+{
+	struct filter_said part = { .at = "step 7", .dev = -1, .category = -1, .rank = -1 };
+	struct report_proc proc = { .pid = 1, .peak = 200 };
+	struct report rep = { .run.pid = 1, .procs = &proc, .procs_cnt = 1 };
+	struct export_to to = { .labels = labels, .dev = -1, .report = &rep, .part = &part };
+	struct tl_event stack = { .kind = TL_STACK, .ts_ns = 3, .pid = 1, .tid = 2 };
+	struct tl_event evs[] = { stack, block_in(TL_PREEXISTING, 20, 10, 100, 0), block_in(TL_PREEXISTING, 20, 11, 7, 0),
+				  op_at(30, "aten::mm", NULL, 0), op_at(40, "aten::mm", NULL, 0),
+				  block_in(TL_PREEXISTING, 45, 50, 1000, 0), op_at(50, "aten::mm", NULL, 0) };
+	const struct tl_event late[] = { block_in(TL_PREEXISTING, 5, 10, 100, 0), evs[5],
+					 block_in(TL_PREEXISTING, 99, 51, 10000, 0) };
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(labels__event(labels, &late[i]), 0);
+	text = export_text("op-trace", &to, evs, 7, 0);
+	assert_non_null(strstr(text, ROW("30", "op", "0", "aten::mm") OP("0", "other", "0") VALUES("11107")));
+	assert_non_null(strstr(text, ROW("40", "op", "1", "aten::mm") OP("0", "other", "0") VALUES("11107")));
+	free(text);
+	part.category = CAT_INPUT; /* of which category the later ones are is not known yet */
+	text = export_text("op-trace", &to, evs, 7, 0);
+	assert_non_null(strstr(text, ROW("30", "op", "0", "aten::mm") OP("0", "other", "0") VALUES("107")));
+	assert_non_null(strstr(text, ROW("40", "op", "1", "aten::mm") OP("0", "other", "0") VALUES("1107")));
+	free(text);
+}
+
 /* The caching allocator's own totals are the truth; the picture escapes what the job is called. */
 static void test_trace_of_totals(void **state)
 {
@@ -718,6 +748,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_op_trace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_op_trace_of_a_part, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_trace_of_totals, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torch_raw, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torch_timeline, setup, teardown),

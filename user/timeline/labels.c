@@ -185,7 +185,7 @@ static int labels__late(struct labels *l, const struct tl_event *ev)
 	if (r < 0)
 		return r;
 	((struct labels_late *)l->late.map)[l->late_cnt++] = (struct labels_late){
-		.id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid, .dev = ev->dev,
+		.ts_ns = ev->ts_ns, .id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid, .dev = ev->dev,
 	};
 	return 0;
 }

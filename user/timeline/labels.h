@@ -37,6 +37,7 @@ void labels__module(const struct labels *l, struct tl_event *ev);
 enum category labels__get(const struct labels *l, uint64_t id, uint32_t version);
 /* Preexisting blocks from before anything was traced, by id: 0 from first to the last, then -ENOENT. *pos starts at 0. */
 struct labels_late {
+	uint64_t ts_ns; /* when it was seen */
 	uint64_t id, ptr, size;
 	uint32_t pid;
 	uint8_t dev;

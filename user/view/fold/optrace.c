@@ -33,7 +33,8 @@ struct optrace {
 	uint64_t now;		      /* bytes in blocks; in those that are seen late later, too */
 	uint64_t allocated, reserved; /* as told */
 	uint32_t pid;
-	uint8_t dev, has_totals, in_gap, is_some; /* of its blocks */
+	uint64_t from_ns; /* of a part: where it begins */
+	uint8_t dev, has_totals, in_gap, has_begun, is_some; /* of its blocks */
 };
 
 /* --- whose trace ------------------------------------------------------------------------------------- */
@@ -104,6 +105,13 @@ static bool is_of_some(const struct filter_said *part)
 	return part && (part->category >= 0 || part->module || part->op);
 }
 
+/* Than a part begins: what was seen before is in its events. */
+static int is_seen_later(const struct optrace *t, uint64_t ts_ns)
+{
+	return !t->to->part || ts_ns > t->from_ns;
+}
+
+/* Of blocks that were there from the beginning and are seen only later, in a part or behind it. */
 static uint64_t bytes_before(const struct optrace *t)
 {
 	struct labels_late late;
@@ -111,7 +119,7 @@ static uint64_t bytes_before(const struct optrace *t)
 	size_t pos = 0;
 
 	while (t->to->labels && !labels__next_late(t->to->labels, &pos, &late))
-		if (late.pid == t->pid && late.dev == t->dev && late.size != TL_SIZE_UNKNOWN)
+		if (late.pid == t->pid && late.dev == t->dev && is_seen_later(t, late.ts_ns) && late.size != TL_SIZE_UNKNOWN)
 			sum += late.size;
 	return sum;
 }
@@ -137,7 +145,6 @@ int optrace__new(struct optrace **ret, const struct export_to *to, optrace_fn li
 		optrace__free(t);
 		return -ENOMEM;
 	}
-	t->now = to->part ? 0 : bytes_before(t); /* a part has it in its events */
 	*ret = t;
 	return 0;
 }
@@ -335,10 +342,19 @@ static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t 
 	}
 }
 
+/* Which of what is seen later are of some category, module or operator nobody knows yet. */
+static void begin(struct optrace *t, uint64_t ts_ns)
+{
+	t->has_begun = 1;
+	t->from_ns = ts_ns;
+	t->now = t->is_some ? 0 : bytes_before(t);
+}
+
 /* bytes_before has it. */
 static int is_counted(const struct optrace *t, const struct tl_event *ev)
 {
-	return ev->kind == TL_PREEXISTING && !t->to->part && (!t->to->labels || labels__was_there(t->to->labels, ev->id));
+	return ev->kind == TL_PREEXISTING && !t->is_some && is_seen_later(t, ev->ts_ns) &&
+	       (!t->to->labels || labels__was_there(t->to->labels, ev->id));
 }
 
 static int on_memory(struct optrace *t, const struct open_thread *th, const struct tl_event *ev)
@@ -403,6 +419,8 @@ int optrace__event(struct optrace *t, const struct tl_event *ev)
 	struct open_thread *th;
 	int r, is_new;
 
+	if (!t->has_begun && ev->kind != TL_STACK) /* those come from before a part, too */
+		begin(t, ev->ts_ns);
 	if (ev->kind == TL_GAP)
 		t->in_gap = ev->version != 0;
 	if (ev->pid != t->pid || ev->kind == TL_NODE || (t->in_gap && is_line(ev)))
