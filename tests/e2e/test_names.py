@@ -186,6 +186,37 @@ def test_from_the_first_step():
         mt.note(f"modules were found after {steps()} steps of 0.5 s")
 
 
+# The optimizer's steps have no marks, as if torch.compile had made them.
+LATE_OPTIMIZER = """
+import sys, time, torch
+model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+sys.stdin.readline()
+optimizer = torch.optim.Adam(model.parameters())
+step = getattr(type(optimizer).step, "__wrapped__", type(optimizer).step)
+for i in range(1, 41):
+    model(torch.randn(8, 64)).sum().backward()
+    step(optimizer)
+    for p in model.parameters():
+        p.grad = None
+    print("step", i, file=sys.stderr, flush=True)
+    time.sleep(0.5)
+"""
+
+
+def test_from_the_first_backward():
+    """An optimizer that is made long after the model, when searches that find nothing new are up to 16 s apart."""
+    with mt.scratch() as tmp, mt.start("record", "-vv", "-o", str(tmp / "a.mtr"), "--", mt.PYTHON, "-c", LATE_OPTIMIZER) as tracer:
+        def looks(of):
+            return [text for text in list(tracer.err) if re.search(f"names of [1-9]\\d* modules and {of} optimizers", text)]
+
+        def steps():
+            return sum(text.startswith("step ") for text in list(tracer.err))
+        mt.wait_until(lambda: len(looks("0")) >= 4 or not tracer.alive(), "modules", 90)
+        tracer.tell("go")
+        mt.wait_until(lambda: looks("1") or steps() > 12 or not tracer.alive(), "an optimizer", 60)
+        mt.check(looks("1"), f"{steps()} steps of 0.5 s, and no optimizer was found: {tracer.err[-5:]}")
+
+
 def test_views_have_names():
     """text, jsonl and sqlite of one recording say the same names as the report."""
     with mt.scratch() as tmp:

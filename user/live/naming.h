@@ -9,9 +9,9 @@
  * takes (NAMING_REST times that is the least pause) and the longer nothing has changed (up to NAMING_GAP_MAX_NS).
  *
  * A process that is followed from its start imports for seconds, and searches for modules find nothing and become seldom. Its
- * first step says that they are there: then one is due at once, and what a look found that the next one must find, too, waits a
- * second for it, NAMING_HURRIES times. So does a search that finds no optimizer then, or that the interpreter cut short by
- * changing its lists as they were read.
+ * first step or backward says that they are there: then one is due at once, and what a look found that the next one must find,
+ * too, waits a second for it, NAMING_HURRIES times. So does a search that finds no optimizer then, or that the interpreter cut
+ * short by changing its lists as they were read.
  */
 #ifndef MT_LIVE_NAMING_H
 #define MT_LIVE_NAMING_H
@@ -59,7 +59,7 @@ void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_
 void naming__rest(struct naming *n, int is_resting); /* nothing is traced, or again something */
 /* All are due now: blocks wait to be confirmed (model/model_levels.c). NULL is fine, here and in the next one. */
 void naming__hurry(struct naming *n);
-bool naming__has_begun(struct naming *n); /* a process made its first step since the last call: it is due now */
+bool naming__has_begun(struct naming *n); /* a process began to train since the last call: it is due now */
 /* Where a process's optimizer counts its steps, as the last look found it. false: it does not. */
 struct said_count;
 bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret);

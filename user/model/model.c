@@ -369,6 +369,13 @@ uint64_t model__steps_of(const struct model *m, uint32_t pid)
 	return p && p->clock.kind > GROWTH_BY_TIME ? p->clock.steps + 1 : 0;
 }
 
+int model__trains(const struct model *m, uint32_t pid)
+{
+	const struct proc *p = procs__find((struct procs *)&m->procs, pid);
+
+	return (p && p->has_node) || model__steps_of(m, pid);
+}
+
 /*
  * A reading between a step()'s begin, which is the boundary, and its counting is one too low: what two say, one after the
  * other, is believed.
