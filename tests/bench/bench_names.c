@@ -34,12 +34,12 @@ static void print_look(const struct py_reader *r, const struct py_look *l, doubl
 	printf("{\"took_ms\":%.3f,\"cpu_ms\":%.3f,\"search_ms\":%.3f,\"search_cpu_ms\":%.3f,"
 	       "\"read_mb\":%.1f,"
 	       "\"objects\":%llu,\"modules\":%u,\"roots\":%u,"
-	       "\"optimizers\":%u,\"torn\":%u,\"circles\":%u,\"held_back\":%u,\"changed\":%u,\"same\":%d,"
+	       "\"optimizers\":%u,\"torn\":%u,\"circles\":%u,\"held_back\":%u,\"changed\":%u,\"same\":%d,\"cut\":%d,"
 	       "\"told\":%zu",
 	       (double)l->took_ns / 1e6, cpu, (double)l->search_ns / 1e6, (double)l->search_cpu_ns / 1e6,
 	       (double)l->bytes_read / 1e6,
 	       (unsigned long long)l->objects, l->modules, l->roots, l->optimizers, l->torn, l->circles, l->held_back,
-	       l->changed, l->is_same, l->told_cnt);
+	       l->changed, l->is_same, l->is_cut, l->told_cnt);
 	printf(",\"names\":[");
 	for (size_t i = 0; i < l->told_cnt && !is_short; i++) {
 		const struct py_told *t = &l->told[i];

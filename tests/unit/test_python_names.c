@@ -374,6 +374,43 @@ static void test_gc_lists_that_lead_nowhere(void **state)
 	py__done(&p);
 }
 
+#define YOUNG_LIST 24
+
+/* The interpreter frees an object of the youngest list while that is read, once. */
+static int read_while_it_changes(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	int r = image_read(ctx, addr, buf, len);
+
+	if (!r && im.layer - 16 - addr < len)
+		poke(&im, im.layer - 16, im.interp + im.at->interp_gc + YOUNG_LIST);
+	return r;
+}
+
+static void test_a_young_list_is_read_anew(void **state)
+{
+	struct gc_found found;
+	struct py p;
+	uint64_t node, young;
+
+	(void)state;
+	image__init(&im, 12, 0);
+	assert_int_equal(py__init(&p, &(struct py_mem){ read_while_it_changes, &im }, 12), 0);
+	p.interp = im.interp;
+	p.bases[WALK_MODULE] = im.base_module;
+	node = im.layer - 16;
+	young = im.interp + im.at->interp_gc + YOUNG_LIST;
+	poke(&im, peek(&im, node + 8), peek(&im, node)); /* out of the old list */
+	poke(&im, young, node);
+	poke(&im, node, 7); /* leads nowhere */
+	assert_int_equal(gc__find(&p, 1, &found), 0);
+	assert_true(found.is_whole);
+	assert_int_equal(found.cnt, 2);
+	assert_int_equal(found.objs[0], im.model); /* the older one */
+	assert_int_equal(found.objs[1], im.layer);
+	free(found.objs);
+	py__done(&p);
+}
+
 static void test_pieces_with_holes(void **state)
 {
 	struct py_snap *s;
@@ -837,6 +874,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_circle_of_modules_has_no_names, teardown),
 		cmocka_unit_test_teardown(test_a_search_that_is_cut, teardown),
 		cmocka_unit_test_teardown(test_gc_lists_that_lead_nowhere, teardown),
+		cmocka_unit_test_teardown(test_a_young_list_is_read_anew, teardown),
 		cmocka_unit_test_teardown(test_pieces_with_holes, teardown),
 		cmocka_unit_test_teardown(test_reads_that_fail, teardown),
 		cmocka_unit_test_teardown(test_every_word_torn, teardown),
