@@ -18,6 +18,7 @@
 #define MAP_HUGETLB 0x40000
 #define MREMAP_DONTUNMAP 4
 #define ERRNO_MAX 4095ul
+#define PID_LAST 0x7fffffff
 
 static __always_inline int is_followed(void)
 {
@@ -158,16 +159,17 @@ static __always_inline void rss_of_victim(u32 pid)
 /*
  * The OOM killer marks its victim, in whichever process asked for memory last. Its pid is the thread's that still has
  * the memory: of a process whose first thread has ended it is not the process's, and such a victim is not told.
+ * The argument is that number, and since 6.9 (and in what was built from older branches after it) the task itself.
  */
-SEC("tp/oom/mark_victim")
-int mt_oom_victim(void *ctx)
+SEC("raw_tp/mark_victim")
+int mt_oom_victim(struct bpf_raw_tracepoint_args *ctx)
 {
+	u64 victim = ctx->args[0];
+	u32 pid = victim <= PID_LAST ? (u32)victim : (u32)BPF_CORE_READ((struct task_struct *)victim, pid);
 	struct mt_rec_addr *r;
 	void *ring;
-	u32 pid = 0;
 
-	if (bpf_probe_read_kernel(&pid, sizeof(pid), ctx + mt_config.victim_at) ||
-	    !bpf_map_lookup_elem(&targets, &pid))
+	if (!bpf_map_lookup_elem(&targets, &pid))
 		return 0;
 	rss_of_victim(pid);
 	ring = ring_get();

@@ -26,7 +26,6 @@ struct mt_config {
 	__u64 ring_bytes; /* of one ring */
 	__u32 ring_mask;  /* ring of a CPU = cpu & ring_mask */
 	__u32 wake_bytes; /* wake user space when a ring holds more than this */
-	__u32 victim_at;  /* offset of the pid in a record of the tracepoint oom:mark_victim */
 	__u32 stacks;	  /* enum mt_stacks */
 	__u64 stack_size; /* allocations of at least so many bytes get a stack */
 	__u64 stack_gap_ns; /* between two native ones on average; a second's worth may come at once */

@@ -71,21 +71,3 @@ int kernel__refused(struct err *err, int r)
 		return err_hint(err, "a memory limit (of a cgroup) is too low for them: a smaller --ring-size needs less");
 	return err_hint(err, "try again with -vv to see the kernel's words; kernel 5.15 or newer is needed");
 }
-
-uint32_t kernel__victim_at(void)
-{
-	static const char *const paths[] = { "/sys/kernel/tracing/events/oom/mark_victim/format",
-					     "/sys/kernel/debug/tracing/events/oom/mark_victim/format" };
-	unsigned offset = 0, size = 0;
-	char line[256];
-	FILE *f = NULL;
-
-	for (size_t i = 0; !f && i < sizeof(paths) / sizeof(paths[0]); i++)
-		f = fopen(paths[i], "re");
-	while (f && size != sizeof(uint32_t) && fgets(line, sizeof(line), f))
-		if (sscanf(line, " field:int pid; offset:%u; size:%u;", &offset, &size) != 2)
-			size = 0;
-	if (f)
-		fclose(f);
-	return size == sizeof(uint32_t) && offset < 256 ? offset : 0;
-}

@@ -14,7 +14,5 @@ int kernel__words(enum libbpf_print_level level, const char *fmt, va_list ap);
 /* Why loading the programs failed with r, and what helps. Returns r's kind of error. */
 int kernel__refused(struct err *err, int r);
 int kernel__few_descriptors(struct err *err); /* -EMFILE */
-/* Offset of the pid in records of oom:mark_victim; 0: this kernel has none, or tracefs is not there. */
-uint32_t kernel__victim_at(void);
 
 #endif

@@ -86,7 +86,6 @@ static int tracer__load(struct tracer *t, struct err *err)
 	t->skel->rodata->mt_config.ring_bytes = t->size.bytes;
 	t->skel->rodata->mt_config.ring_mask = t->size.cnt - 1;
 	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->size.bytes / 4);
-	t->skel->rodata->mt_config.victim_at = kernel__victim_at();
 	t->skel->rodata->mt_config.stacks = t->opts.stacks;
 	t->skel->rodata->mt_config.stack_size = t->opts.stack_size;
 	t->skel->rodata->mt_config.stack_gap_ns = t->opts.stack_rate ? 1000000000ull / t->opts.stack_rate : 0;
@@ -332,8 +331,7 @@ static int tracer__attach_kernel(struct tracer *t, struct err *err)
 	s->links.mt_process_exit = bpf_program__attach(s->progs.mt_process_exit);
 	if (!s->links.mt_process_exit || !s->links.mt_sys_exit)
 		return err_set(err, -errno, "attaching the kernel tracepoints: %s", strerror(errno));
-	if (s->rodata->mt_config.victim_at)
-		s->links.mt_oom_victim = bpf_program__attach(s->progs.mt_oom_victim);
+	s->links.mt_oom_victim = bpf_program__attach(s->progs.mt_oom_victim);
 	if (!s->links.mt_oom_victim)
 		log_info("the kernel does not tell whom its OOM killer takes: ends are put down to it by their time");
 	return 0;
