@@ -170,7 +170,8 @@ def test_holes():
 def test_memory_of_no_tensor():
     """RSS grows and tensors do not; what is proposed names the line that allocates."""
     with mt.scratch() as d, mt.job("verdict", "bytes", "--rest", 50, "--quiet", "--warmup", 0.3) as job:
-        grown.record(d / "a.mtr", job, lambda rep: first_kind(rep) == "rss", "memory that grows")
+        # just above what it needs to be told, it may fall below that again
+        grown.record(d / "a.mtr", job, grown.after(lambda rep: first_kind(rep) == "rss", 20), "memory that grows")
         rep, lines = verdict_of(d / "a.mtr")
         took = sorted(s["marks"]["step"]["t"] - s["begin"] for s in rep["phases"]["steps"] if s["begin"] and "step" in s["marks"])
         a_second = 1e9 / took[len(took) // 2]
