@@ -48,16 +48,19 @@ docs-compiled: build/memtrace ## compiled jobs against their own word, and the t
 NEWEST := 2.15.0
 ON_NEWEST = tests/versions/check --keep $(NEWEST) || { [ $$? = 2 ]; exit; }; \
 	MT_TABLES=newest tests/versions/check --with $(NEWEST) tests/e2e/run
-.PHONY: check-compiled check-compiled-jobs
+.PHONY: check-compiled check-compiled-jobs check-landing
 check-compiled: ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3.5 GB once)
 check-compiled-jobs: ## ... the compiled ones alone
+check-landing: ## ... these, two compiled jobs of two ranks on torch 2.13, and PyTorch's CUDA allocator without a GPU
 check-compiled: ROWS := compiled_jobs. distributed.
-check-compiled-jobs: ROWS := compiled_jobs.
-check-compiled check-compiled-jobs:
+check-compiled-jobs check-landing: ROWS := compiled_jobs.
+check-landing: MORE = 'tests/e2e/run --slow distributed.fsdp2_compiled_attached distributed.tensor_compiled_attached' \
+	'$(MAKE) --no-print-directory check-gpu-stub GPU_TESTS="--slow gpu_torch gpu_report gpu_train"'
+check-compiled check-compiled-jobs check-landing:
 	@tools/install-deps build python
 	@tools/make-venv
 	@$(MAKE) --no-print-directory build/memtrace
-	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') | tests/abreast
+	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') $(MORE) | tests/abreast
 	@[ -e build/versions/kept/$(NEWEST) ] || echo "$@: with torch 2.13 alone, as $(NEWEST) cannot be had here (its reason stands above)"
 
 .PHONY: docs-compiled-newest docs-distributed-newest

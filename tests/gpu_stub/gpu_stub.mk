@@ -67,8 +67,9 @@ $(GS)/gpu_rows: $(GS_SRC)/gpu_rows.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
 
+GPU_TESTS := gpu_stub gpu_torch gpu_report gpu_train
 .PHONY: check-gpu-stub
 check-gpu-stub: $(B)/memtrace gpu-stub ## PyTorch's CUDA allocator without a GPU (fetches 740 MB once, keeps 230)
 	@tools/make-venv
-	@if tests/gpu_stub/fetch $(GS_WHEELS); then tests/e2e/run gpu_stub gpu_torch gpu_report gpu_train; else \
+	@if tests/gpu_stub/fetch $(GS_WHEELS); then tests/e2e/run $(GPU_TESTS); else \
 		echo "check-gpu-stub: the wheels cannot be had; only the stub's own tests run"; tests/e2e/run gpu_stub; fi
