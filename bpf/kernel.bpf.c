@@ -157,15 +157,15 @@ static __always_inline void rss_of_victim(u32 pid)
 }
 
 /*
- * The OOM killer marks its victim, in whichever process asked for memory last. Its pid is the thread's that still has
- * the memory: of a process whose first thread has ended it is not the process's, and such a victim is not told.
- * The argument is that number, and since 6.9 (and in what was built from older branches after it) the task itself.
+ * The OOM killer marks its victim, in whichever process asked for memory last. The argument is the task that still has the
+ * memory. Before 6.9, but for older branches that took the change over, it is that thread's number: of a process whose first
+ * thread has ended not the process's, and such a victim is not told.
  */
 SEC("raw_tp/mark_victim")
 int mt_oom_victim(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 victim = ctx->args[0];
-	u32 pid = victim <= PID_LAST ? (u32)victim : (u32)BPF_CORE_READ((struct task_struct *)victim, pid);
+	u32 pid = victim <= PID_LAST ? (u32)victim : (u32)BPF_CORE_READ((struct task_struct *)victim, tgid);
 	struct mt_rec_addr *r;
 	void *ring;
 

@@ -54,14 +54,16 @@ check-compiled-jobs: ## ... the compiled ones alone
 check-landing: ## ... these, two compiled jobs of two ranks on torch 2.13, and PyTorch's CUDA allocator without a GPU
 check-compiled: ROWS := compiled_jobs. distributed.
 check-compiled-jobs check-landing: ROWS := compiled_jobs.
-check-landing: MORE = 'tests/e2e/run --slow distributed.fsdp2_compiled_attached distributed.tensor_compiled_attached' \
+LANDING_ALSO :=
+check-landing: LANDING_ALSO = 'tests/e2e/run --slow distributed.fsdp2_compiled_attached distributed.tensor_compiled_attached' \
 	'$(MAKE) --no-print-directory check-gpu-stub GPU_TESTS="--slow gpu_torch gpu_report gpu_train"'
 check-compiled check-compiled-jobs check-landing:
 	@tools/install-deps build python
 	@tools/make-venv
 	@$(MAKE) --no-print-directory build/memtrace
-	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') $(MORE) | tests/abreast
+	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') $(LANDING_ALSO) | tests/abreast
 	@[ -e build/versions/kept/$(NEWEST) ] || echo "$@: with torch 2.13 alone, as $(NEWEST) cannot be had here (its reason stands above)"
+	@[ $@ != check-landing ] || [ -e $(GS_WHEELS)/ready ] || echo "$@: without PyTorch's CUDA allocator, as its wheels cannot be had here"
 
 .PHONY: docs-compiled-newest docs-distributed-newest
 docs-compiled-newest: build/memtrace ## the same with the newest torch that is known, which is fetched, and removed

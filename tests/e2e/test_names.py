@@ -189,8 +189,10 @@ def test_from_the_first_step():
 # The optimizer's steps have no marks, as if torch.compile had made them.
 LATE_OPTIMIZER = """
 import sys, time, torch
+import torch._dynamo  # what the first optimizer imports
 model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
-sys.stdin.readline()
+if not sys.stdin.readline():
+    sys.exit()
 optimizer = torch.optim.Adam(model.parameters())
 step = getattr(type(optimizer).step, "__wrapped__", type(optimizer).step)
 for i in range(1, 41):
@@ -204,14 +206,15 @@ for i in range(1, 41):
 
 
 def test_from_the_first_backward():
-    """An optimizer that is made long after the model, when searches that find nothing new are up to 16 s apart."""
+    """An optimizer that is made long after the model: of the five looks before, the last is a search, and the next would be 16 s later."""
     with mt.scratch() as tmp, mt.start("record", "-vv", "-o", str(tmp / "a.mtr"), "--", mt.PYTHON, "-c", LATE_OPTIMIZER) as tracer:
         def looks(of):
             return [text for text in list(tracer.err) if re.search(f"names of [1-9]\\d* modules and {of} optimizers", text)]
 
         def steps():
             return sum(text.startswith("step ") for text in list(tracer.err))
-        mt.wait_until(lambda: len(looks("0")) >= 4 or not tracer.alive(), "modules", 90)
+        mt.wait_until(lambda: len(looks("0")) >= 5 or not tracer.alive(), "modules", 90)
+        mt.check(tracer.alive(), f"{tracer.err[-5:]}")
         tracer.tell("go")
         mt.wait_until(lambda: looks("1") or steps() > 12 or not tracer.alive(), "an optimizer", 60)
         mt.check(looks("1"), f"{steps()} steps of 0.5 s, and no optimizer was found: {tracer.err[-5:]}")

@@ -4,10 +4,11 @@ import contextlib
 import functools
 import os
 import pathlib
+import re
 
 import mt
 
-ALONE = {"killed_by_the_kernels_oom_killer", "killed_while_another_is_taken_by_the_oom_killer"}
+ALONE = {"killed_by_the_kernels_oom_killer", "killed_when_its_first_thread_has_ended", "killed_while_another_is_taken_by_the_oom_killer"}
 
 SMALL, MANY = 12345, 1000  # targets/oom.c
 
@@ -147,6 +148,15 @@ def test_killed_by_the_kernels_oom_killer():
         mt.check(oom["live"] >= (eaten << 20) + SMALL * MANY, f"{oom['live']}")
         mt.check((60 << 20) < oom["rss"]["anon"] <= (101 << 20), f"{oom['rss']}")
         check_leads(path, "OOM killer")
+
+
+def test_killed_when_its_first_thread_has_ended():
+    if tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2]) < (6, 9):
+        raise mt.Skip("this kernel's mark may name a thread")
+    with mt.scratch() as tmp, memory_cgroup(50 << 20) as group:
+        oom = run("eat_beside", tmp, group)[0]["ooms"][-1]
+        mt.check(oom["kind"] == "death" and oom["signal"] == 9 and oom["oom_killer"] and oom["oom_marked"], f"{oom}")
+        mt.check(oom["live"] > 30 << 20, f"{oom['live']}")
 
 
 def test_killed_while_another_is_taken_by_the_oom_killer():

@@ -39,8 +39,9 @@ struct named_proc {
 	struct holding holding;
 	struct compiling compiling;
 	int has_how; /* the kernel side knows how modules are found */
-	bool trains, wants_search; /* its first step or backward was seen; that asked for a search, which has not begun */
-	uint8_t searches; /* asked for again, as the one that the first step asked for has missed some */
+	bool wants_search; /* its first step or backward asked for one, which has not begun */
+	uint8_t trains;	   /* MODEL_TRAINS_*: what was seen of it */
+	uint8_t searches; /* asked for again, as the one that was asked for last has missed some */
 	uint8_t hurries; /* looks that came soon, as the one before had found something new */
 };
 
@@ -318,9 +319,12 @@ bool naming__has_begun(struct naming *n)
 	for (size_t i = 0; n && i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[i];
 
-		if (p->trains || !model__trains(n->env.model, (uint32_t)p->pid))
+		uint8_t seen = p->trains;
+
+		p->trains |= (uint8_t)model__trains(n->env.model, (uint32_t)p->pid);
+		if (p->trains == seen)
 			continue;
-		p->trains = true;
+		p->searches = 0;
 		p->wants_search = !p->optimizers; /* else they and modules were found already */
 		is_due |= p->wants_search;
 	}
@@ -392,7 +396,7 @@ void naming__rest(struct naming *n, int is_resting)
 	n->is_resting = is_resting;
 }
 
-/* The process trains, so it has an optimizer: where a search for it failed or missed it, another one, soon, some times. */
+/* The process trains, so it has an optimizer, or will soon: where a search failed or missed it, another one, some times. */
 static void search_again(struct named_proc *p, const struct look_job *j)
 {
 	if (j->kind != PY_LOOK_ALL || !p->trains || p->searches == NAMING_HURRIES)

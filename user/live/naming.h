@@ -9,9 +9,9 @@
  * takes (NAMING_REST times that is the least pause) and the longer nothing has changed (up to NAMING_GAP_MAX_NS).
  *
  * A process that is followed from its start imports for seconds, and searches for modules find nothing and become seldom. Its
- * first step or backward says that they are there: then one is due at once, and what a look found that the next one must find,
- * too, waits a second for it, NAMING_HURRIES times. So does a search that finds no optimizer then, or that the interpreter cut
- * short by changing its lists as they were read.
+ * first backward and its first step say that they are there: then one is due at once, and what a look found that the next
+ * one must find, too, waits a second for it, NAMING_HURRIES times. As often another search is asked for where one found no
+ * optimizer then, or was cut short by an interpreter that changed its lists as they were read.
  */
 #ifndef MT_LIVE_NAMING_H
 #define MT_LIVE_NAMING_H

@@ -369,11 +369,11 @@ uint64_t model__steps_of(const struct model *m, uint32_t pid)
 	return p && p->clock.kind > GROWTH_BY_TIME ? p->clock.steps + 1 : 0;
 }
 
-int model__trains(const struct model *m, uint32_t pid)
+unsigned model__trains(const struct model *m, uint32_t pid)
 {
 	const struct proc *p = procs__find((struct procs *)&m->procs, pid);
 
-	return (p && p->has_node) || model__steps_of(m, pid);
+	return (p && p->has_node ? MODEL_TRAINS_BACKWARD : 0) | (model__steps_of(m, pid) ? MODEL_TRAINS_STEPS : 0);
 }
 
 /*

@@ -120,8 +120,10 @@ struct tensor;
 int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret);
 /* Boundaries of steps that a process has passed: marks, else its optimizers' steps. 0: none yet. */
 uint64_t model__steps_of(const struct model *m, uint32_t pid);
-/* It has made a step, or has been in backward: a compiled optimizer's steps have no marks of their own. */
-int model__trains(const struct model *m, uint32_t pid);
+/* By what it is seen to train, MODEL_TRAINS_*: a compiled optimizer's steps have no marks of their own. */
+#define MODEL_TRAINS_BACKWARD 1u
+#define MODEL_TRAINS_STEPS 2u
+unsigned model__trains(const struct model *m, uint32_t pid);
 /* The latest of them by the optimizer's own count (EV_STEPS), which is the same for all ranks of a job; 0: not known. */
 uint64_t model__step_no(const struct model *m, uint32_t pid);
 /* For whoever waits for a reason to trace: the most that GPUs' drivers and allocators had; how often memory was refused. */

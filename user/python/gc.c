@@ -13,19 +13,13 @@
 #define YOUNG_NODES_MAX 65536u /* more, where the program has switched the collector off, are walked once */
 #define HEAD_BYTES 16 /* PyGC_Head, in front of the object */
 
-/*
- * Generations 0, 1, 2 and what gc.freeze() put aside; the same places of interp.gc from 3.10 to 3.13. Objects only grow older,
- * so young ones are looked at first: what moves meanwhile is met twice and not missed. Their lists are short and change all
- * the time: where they are cut, they are read anew.
- */
+/* Generations 0, 1, 2 and what gc.freeze() put aside; the same places of interp.gc from 3.10 to 3.13. */
 static const uint16_t heads_at[LISTS] = { 24, 48, 72, 104 };
-/* The oldest first. */
-static const uint8_t age_of[LISTS] = { 3, 2, 0, 1 };
 
 static int found__add(struct gc_found *f, uint64_t obj)
 {
 	if (f->cnt == GC_FOUND_MAX) {
-		f->is_full = 1;
+		f->is_whole = 0;
 		return 0;
 	}
 	if (f->cnt == f->cap) {
@@ -37,7 +31,7 @@ static int found__add(struct gc_found *f, uint64_t obj)
 		f->objs = objs;
 		f->cap = cap;
 	}
-	f->objs[f->cnt++] = obj | f->age;
+	f->objs[f->cnt++] = obj;
 	return 0;
 }
 
@@ -68,24 +62,44 @@ static int is_circle(struct circle *c, uint64_t node)
 
 typedef int (*gc_fn)(void *ctx, uint64_t obj, const struct py_type *type);
 
-/* 1: it is cut. */
-static int walk_list(struct py *p, const uint64_t *heads, unsigned which, gc_fn fn, void *ctx, struct gc_found *f)
+struct lists {
+	struct py *p;
+	uint64_t heads[LISTS];
+	gc_fn fn;
+	void *ctx;
+	uint64_t nodes, nodes_max;
+	int is_cut; /* one was, since this was false */
+};
+
+static int lists__init(struct lists *l, struct py *p, gc_fn fn, void *ctx)
+{
+	*l = (struct lists){ .p = p, .fn = fn, .ctx = ctx, .nodes_max = GC_NODES_MAX };
+	for (unsigned i = 0; i < LISTS; i++) {
+		l->heads[i] = p->interp + p->at->interp_gc + heads_at[i];
+		if (!py_snap__ptr(p->snap, l->heads[i]))
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+static int lists__walk(struct lists *l, unsigned which)
 {
 	struct circle circle = { .limit = 64 };
-	uint64_t node = py_snap__word(p->snap, heads[which]) & ~3ull;
+	uint64_t node = py_snap__word(l->p->snap, l->heads[which]) & ~3ull;
 	int r;
 
-	f->age = age_of[which];
-	while (node != heads[which]) {
+	while (node != l->heads[which]) {
 		uint64_t words[4]; /* next, previous; references, type */
 		const struct py_type *t;
 
-		if (!py_plausible(node) || is_a_head(heads, node) || is_circle(&circle, node) ||
-		    f->nodes >= GC_NODES_MAX || py_snap__read(p->snap, node, words, sizeof(words)))
-			return 1;
-		f->nodes++;
-		t = (uint32_t)words[2] ? py__type(p, words[3]) : NULL;
-		r = t ? fn(ctx, node + HEAD_BYTES, t) : 0;
+		if (!py_plausible(node) || is_a_head(l->heads, node) || is_circle(&circle, node) ||
+		    l->nodes >= l->nodes_max || py_snap__read(l->p->snap, node, words, sizeof(words))) {
+			l->is_cut = 1;
+			return 0;
+		}
+		l->nodes++;
+		t = (uint32_t)words[2] ? py__type(l->p, words[3]) : NULL;
+		r = t ? l->fn(l->ctx, node + HEAD_BYTES, t) : 0;
 		if (r)
 			return r;
 		node = words[0] & ~3ull; /* two bits of it are flags */
@@ -93,10 +107,21 @@ static int walk_list(struct py *p, const uint64_t *heads, unsigned which, gc_fn 
 	return 0;
 }
 
-/* What is in the lower bits of an object's address until all are found. */
+int gc__each(struct py *p, gc_fn fn, void *ctx, struct gc_found *ret)
+{
+	struct lists l;
+	int r = lists__init(&l, p, fn, ctx);
+
+	for (unsigned i = LISTS; i-- && !r;)
+		r = lists__walk(&l, i);
+	*ret = (struct gc_found){ .nodes = l.nodes, .is_whole = !r && !l.is_cut };
+	return r;
+}
+
+/* gc__find has each object's age, 0 the oldest, in the lower bits of its address until all are found. */
 #define AGE_BITS 3ull
 
-/* The order is that of ages, and in one of discovery. 16 bytes an object for a moment. */
+/* By age, and in one age as they were found. */
 static int put_in_order(struct gc_found *f)
 {
 	uint64_t *in_order = malloc(f->cnt * 8 + 8);
@@ -148,60 +173,59 @@ static int drop_doubles(struct gc_found *f)
 	return 0;
 }
 
-static int walk_young(struct py *p, const uint64_t *heads, gc_fn fn, void *ctx, struct gc_found *f)
-{
-	for (unsigned try = 1;; try++) {
-		uint64_t before = f->nodes;
-		int r = walk_list(p, heads, 0, fn, ctx, f), is_cut = r == 1;
-
-		r = r < 0 ? r : walk_list(p, heads, 1, fn, ctx, f);
-		is_cut |= r == 1;
-		if (r < 0 || !is_cut)
-			return r;
-		if (try == YOUNG_TRIES || f->nodes - before > YOUNG_NODES_MAX)
-			return 1;
-		py_snap__fresh(p->snap);
-	}
-}
-
-int gc__each(struct py *p, gc_fn fn, void *ctx, struct gc_found *ret)
-{
-	uint64_t heads[LISTS];
-	int r;
-
-	*ret = (struct gc_found){ 0 };
-	for (unsigned i = 0; i < LISTS; i++) {
-		heads[i] = p->interp + p->at->interp_gc + heads_at[i];
-		if (!py_snap__ptr(p->snap, heads[i]))
-			return -EAGAIN;
-	}
-	r = walk_young(p, heads, fn, ctx, ret);
-	ret->is_whole = !r;
-	for (unsigned i = YOUNG; i < LISTS && r >= 0; i++) {
-		r = walk_list(p, heads, i, fn, ctx, ret);
-		ret->is_whole &= !r;
-	}
-	ret->is_whole &= !ret->is_full;
-	return r < 0 ? r : 0;
-}
-
 struct wanted {
 	struct gc_found *found;
 	uint32_t bases;
+	unsigned age;
 };
 
 static int add_wanted(void *ctx, uint64_t obj, const struct py_type *type)
 {
 	const struct wanted *w = ctx;
 
-	return type->bases & w->bases ? found__add(w->found, obj) : 0;
+	return type->bases & w->bases ? found__add(w->found, obj | w->age) : 0;
 }
 
+static int find_in(struct lists *l, struct wanted *w, unsigned which)
+{
+	w->age = LISTS - 1 - which;
+	return lists__walk(l, which);
+}
+
+/* These lists are short and change all the time: where one is cut, both are read anew. Half of all nodes at most are theirs. */
+static int find_young(struct lists *l, struct wanted *w)
+{
+	int r = 0;
+
+	l->nodes_max = GC_NODES_MAX / 2;
+	for (unsigned try = 1; !r; try++) {
+		uint64_t before = l->nodes;
+
+		l->is_cut = 0;
+		for (unsigned i = 0; i < YOUNG && !r; i++)
+			r = find_in(l, w, i);
+		if (!l->is_cut || try == YOUNG_TRIES || l->nodes - before > YOUNG_NODES_MAX)
+			break;
+		py_snap__fresh(l->p->snap);
+	}
+	l->nodes_max = GC_NODES_MAX;
+	return r;
+}
+
+/* Objects grow older, so young ones are looked at first: what a collection moves meanwhile is found twice and not missed. */
 int gc__find(struct py *p, uint32_t bases, struct gc_found *ret)
 {
-	struct wanted w = { ret, bases };
-	int r = gc__each(p, add_wanted, &w, ret);
+	struct wanted w = { .found = ret, .bases = bases };
+	struct lists l;
+	int r;
 
+	*ret = (struct gc_found){ .is_whole = 1 };
+	r = lists__init(&l, p, add_wanted, &w);
+	r = r ? r : find_young(&l, &w);
+	for (unsigned i = YOUNG; i < LISTS && !r; i++)
+		r = find_in(&l, &w, i);
+	ret->nodes = l.nodes;
+	ret->is_whole &= !l.is_cut;
 	if (r || !ret->cnt)
 		return r;
 	r = put_in_order(ret);

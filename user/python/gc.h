@@ -5,8 +5,8 @@
  *
  * The lists are changed while they are read. A walk ends at its own head, and also at any other head, at a
  * pointer that leads nowhere, in a circle, and after GC_NODES_MAX: what was found so far is true then,
- * but may not be all. Lists of young objects, which are short, are read again up to three times where that happens;
- * in a program of half a millisecond a step 24 of 60 searches ended early before, and 2 since. Else whoever asks asks again.
+ * but may not be all, and whoever asks asks again. gc__find reads lists of young objects, which are short, up to three times
+ * more where that happens: in a program of half a millisecond a step 24 of 60 searches were not whole before, and 2 since.
  */
 #ifndef MT_PYTHON_GC_H
 #define MT_PYTHON_GC_H
@@ -20,11 +20,13 @@ struct gc_found {
 	uint64_t *objs; /* each once, the oldest generation's first; malloc'ed, also on failure */
 	size_t cnt, cap;
 	uint64_t nodes; /* looked at */
-	uint8_t is_whole; /* every list was walked to its end, and nothing was left out */
-	uint8_t is_full, age; /* GC_FOUND_MAX; of the list that is walked now: for gc.c */
+	int is_whole;	/* every list was walked to its end, and nothing was left out */
 };
 
-/* Every object that the collector knows, some of them twice, with its type; fn's error ends it. 0; -EAGAIN: no such lists. */
+/*
+ * Every object that the collector knows, the oldest first, some of them twice, with its type; fn's error ends it. No objs.
+ * 0; -EAGAIN: no such lists.
+ */
 int gc__each(struct py *p, int (*fn)(void *ctx, uint64_t obj, const struct py_type *type), void *ctx, struct gc_found *ret);
 
 /* Instances of types with any of these bits in `bases` (struct py_type). 0; -ENOMEM; -EAGAIN: no such lists. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Ends badly, as asked: "refuse", "kill", "eat". Waits for a line on stdin first. */
+/*
+ * Ends badly, as asked: "refuse", "kill", "eat", "eat_beside" (eats when its first thread has ended). Waits for a line on stdin
+ * first.
+ */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +20,17 @@ static void keep_many(void)
 {
 	for (int i = 0; i < MANY; i++)
 		kept[i] = malloc(SMALL);
+}
+
+static void *eat(void *unused)
+{
+	for (;;) {
+		void *volatile p = malloc(1 << 20);
+
+		memset(p, 1, 1 << 20);
+		usleep(20000); /* RSS is read ten times a second: the last reading is some MiB old, on a busy machine, too */
+	}
+	return unused;
 }
 
 int main(int argc, char **argv)
@@ -41,11 +56,13 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "kill"))
 		kill(getpid(), SIGKILL);
-	while (!strcmp(what, "eat")) {
-		void *volatile p = malloc(1 << 20);
+	if (!strcmp(what, "eat"))
+		eat(NULL);
+	if (!strcmp(what, "eat_beside")) {
+		pthread_t thread;
 
-		memset(p, 1, 1 << 20);
-		usleep(20000); /* RSS is read ten times a second: the last reading is some MiB old, on a busy machine, too */
+		pthread_create(&thread, NULL, eat, NULL);
+		pthread_exit(NULL);
 	}
 	return 0;
 }
