@@ -340,6 +340,14 @@ static void test_a_search_that_is_cut(void **state)
 	assert_int_equal(look.optimizers, 0);
 }
 
+static void begin_gc(struct py *p, int (*read)(void *ctx, uint64_t addr, void *buf, size_t len))
+{
+	image__init(&im, 12, 0);
+	assert_int_equal(py__init(p, &(struct py_mem){ read, &im }, 12), 0);
+	p->interp = im.interp;
+	p->bases[WALK_MODULE] = im.base_module;
+}
+
 static void test_gc_lists_that_lead_nowhere(void **state)
 {
 	struct gc_found found;
@@ -347,10 +355,7 @@ static void test_gc_lists_that_lead_nowhere(void **state)
 	uint64_t head, node;
 
 	(void)state;
-	image__init(&im, 12, 0);
-	assert_int_equal(py__init(&p, &(struct py_mem){ image_read, &im }, 12), 0);
-	p.interp = im.interp;
-	p.bases[WALK_MODULE] = im.base_module;
+	begin_gc(&p, image_read);
 	assert_int_equal(gc__find(&p, 1, &found), 0);
 	assert_int_equal(found.cnt, 2);
 	assert_true(found.is_whole);
@@ -396,10 +401,7 @@ static void test_a_young_list_is_read_anew(void **state)
 	uint64_t node, young;
 
 	(void)state;
-	image__init(&im, 12, 0);
-	assert_int_equal(py__init(&p, &(struct py_mem){ read_while_it_changes, &im }, 12), 0);
-	p.interp = im.interp;
-	p.bases[WALK_MODULE] = im.base_module;
+	begin_gc(&p, read_while_it_changes);
 	node = im.layer - 16;
 	young = im.interp + im.at->interp_gc + YOUNG_LIST;
 	poke(&im, peek(&im, node + 8), peek(&im, node)); /* out of the old list */

@@ -318,7 +318,6 @@ bool naming__has_begun(struct naming *n)
 
 	for (size_t i = 0; n && i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[i];
-
 		uint8_t seen = p->trains;
 
 		p->trains |= (uint8_t)model__trains(n->env.model, (uint32_t)p->pid);

@@ -5,7 +5,6 @@
 
 #include <bpf/libbpf.h>
 #include <stdarg.h>
-#include <stdint.h>
 
 struct err;
 
