@@ -590,8 +590,8 @@ def test_kept_for_backward():
             mt.check(k["module"] is None or row[0].startswith(f"{k['module_root']}.{k['module']}".rstrip(".")), f"{row} {k}")
         mt.check("memtrace estimate kept.mtr --checkpoint MODULE" in text_of(page, "#saved"), text_of(page, "#saved")[-200:])
         page.js("""(() => { const r = structuredClone(memtrace.model().report);
-            r.verdict = [{severity: "hint", text: "FILE", next: "memtrace estimate FILE --checkpoint 'layers.*'"}]; memtrace.show({report: r}); })()""")
-        mt.check(text_of(page, "#verdict").split() == "FILE next: memtrace estimate kept.mtr --checkpoint 'layers.*'".split(), text_of(page, "#verdict"))
+            r.verdict = [{severity: "hint", text: "FILE", next: "halve it; memtrace estimate FILE --checkpoint 'layers.*'", command: "memtrace estimate FILE --checkpoint 'layers.*'"}]; memtrace.show({report: r}); })()""")
+        mt.check(text_of(page, "#verdict").split() == "FILE next: halve it; memtrace estimate kept.mtr --checkpoint 'layers.*'".split(), text_of(page, "#verdict"))
         mt.check(any(k["modules"] > 1 for k in saved["list"][:10]) and any("*" in r[0] for r in rows), f"no pattern: {rows}")
         page.js("[...document.querySelectorAll('#modules button')].find((b) => b.textContent === 'Kept for backward').click()")
         page.settle()

@@ -13,7 +13,7 @@ import subprocess
 import grown
 import mt
 
-KEYS = {"kind", "severity", "text", "bytes", "next"}
+KEYS = {"kind", "severity", "text", "bytes", "next", "command"}
 # holes: two jobs from their first instruction on
 TIMEOUT_S = {"holes": 400, "rank": 300, "activations": 300, "state_of_some_steps": 300, "workers": 300, "growing_workers": 300}
 SEVERITIES = ["problem", "hint", "fact"]
@@ -54,8 +54,8 @@ def verdict_of(path):
 
 def run_next(path, line):
     """The command of a proposal, on this recording."""
-    command = shlex.split(re.search(r"memtrace (\S+ FILE.*)", line["next"]).group(1))
-    return mt.ok(mt.memtrace(*[path if word == "FILE" else word for word in command], "--json")).stdout
+    command = shlex.split(line["command"])
+    return mt.ok(mt.memtrace(*[path if word == "FILE" else word for word in command[1:]], "--json")).stdout
 
 
 def test_leak():
@@ -90,7 +90,7 @@ def test_state_of_some_steps():
         mt.check(lines[0]["kind"] == "state" and rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"], f"{lines}")
         said = re.search(r"in (?:each|\d+) of (\d+) traced steps", lines[0]["text"])
         mt.check(not said or int(said[1]) == rep["sampling"]["steps_traced"], f"{lines[0]['text']}: {rep['sampling']['steps_traced']}")
-        command = re.search(r"memtrace record .*", lines[0]["next"])[0]
+        command = lines[0]["command"]
         mt.check(f"-p {job.pid} " in command, command)
         done = subprocess.run(["sh", "-c", command], cwd=d, env={**os.environ, "PATH": f"{os.path.dirname(mt.MEMTRACE)}:{os.environ['PATH']}"},
                               capture_output=True, text=True, timeout=180, check=False)
@@ -182,7 +182,7 @@ def test_memory_of_no_tensor():
         a_second = 1e9 / took[len(took) // 2]
         mt.check(0.7 * a_second <= lines[0]["bytes"] / (1 << 20) <= 1.3 * a_second, f"{lines[0]}: {a_second:.1f} steps a second, a MiB each")
         mt.check(not rep["leaks"] and not any(line["kind"] == "growth" for line in lines), f"{lines}")
-        command = shlex.split(re.search(r"memtrace (record .*) -d 60", lines[0]["next"])[1])
+        command = shlex.split(re.search(r"memtrace (record .*) -d 60$", lines[0]["command"])[1])
         with mt.start(*command, "-o", str(d / "b.mtr")) as tracer:
             grown.wait(tracer, d / "b.mtr", lambda rep: first_kind(rep) == "leak" and rep["leaks"][0].get("stack"), "the line")
             mt.finish(tracer, d / "b.mtr")

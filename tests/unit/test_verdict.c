@@ -65,6 +65,17 @@ static int sound(void **state)
 	return 0;
 }
 
+/* A command is the end of what is next, and nothing else of it is one. */
+static void assert_command(const struct verdict_line *l)
+{
+	const char *command = verdict_command(l), *said = strstr(l->next, "memtrace ");
+
+	if (said != (command[0] ? command : NULL)) {
+		print_message("next: %s\ncommand: %s\n", l->next, command);
+		fail();
+	}
+}
+
 static struct verdict judged(void)
 {
 	struct verdict v;
@@ -73,6 +84,7 @@ static struct verdict judged(void)
 	for (size_t i = 0; i < v.cnt; i++) {
 		assert_true(v.lines[i].text[0] && strlen(v.lines[i].text) < VERDICT_BYTES);
 		assert_true(!i || v.lines[i].severity >= v.lines[i - 1].severity);
+		assert_command(&v.lines[i]);
 	}
 	return v;
 }
@@ -298,10 +310,10 @@ static void a_leak(void **state)
 	f.r.leaks.cnt = 1;
 	f.r.leaks.total = 2;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "Growing: aten::add, by 4.00 MiB a step, 400 MiB by now in 100 blocks",
-		 "recorded with --stacks=python it says the line");
+		 "a recording with --stacks=python says the line; memtrace report job.mtr --leaks");
 	f.leaks[0].blocks = 800; /* half a MiB each: --stacks alone would not look at them */
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "in 800 blocks",
-		 "recorded with --stacks=python --stack-size 0 it says");
+		 "a recording with --stacks=python --stack-size 0 says");
 	f.leaks[0].blocks = 100;
 	f.leaks[0].frames = frames;
 	f.leaks[0].frames_cnt = 2;
@@ -317,7 +329,7 @@ static void a_leak(void **state)
 		 "main (train.py:7); and 1 more", "losses never forgets");
 	f.leaks[0].frames_cnt = 0;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "blocks; held by losses",
-		 "; recorded with --stacks=python it says the line");
+		 "; a recording with --stacks=python says the line");
 	f.leaks[0].frames_cnt = 2;
 	f.leaks[0].held = HELD_GRAPH;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "kept by autograd", "keep x.item() or x.detach() in losses");
@@ -592,7 +604,7 @@ static void activations(void **state)
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "layers.*");
 	m[1].all.saved = 0;
 	f.r.modules.cnt = 3;
-	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "--by module says which");
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "which modules keep most: memtrace");
 }
 
 /* Nobody changes a model for a thousandth of its peak. */
@@ -612,7 +624,7 @@ static void what_saves_little_is_not_proposed(void **state)
 	f.r.ops.rows = &op;
 	f.r.ops.cnt = 1;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; most from aten::sort, 8.00 GiB",
-		 "half the batch saves up to 4.00 GiB; memtrace report job.mtr --by module says which");
+		 "half the batch saves up to 4.00 GiB; which modules keep most: memtrace report job.mtr --by module");
 	f.modules[0].all.at_peak = f.modules[0].all.saved = GIB / 2;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; 512 MiB of it from Net.head",
 		 "checkpoint head: up to 512 MiB less");
@@ -677,7 +689,7 @@ static void of_some_steps_the_command_records_all(void **state)
 	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in 5 of 6 traced steps: ", "memtrace record -p 10 -d 60 ");
 	f.procs[0].gone = 1;
 	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in 5 of 6 traced steps: ",
-		 "started anew as memtrace record -o all.mtr -- COMMAND, memtrace estimate all.mtr --optimizer 8bit says it");
+		 "memtrace record -o all.mtr -- COMMAND && memtrace estimate all.mtr --optimizer 8bit");
 }
 
 static void a_price_that_is_not_known_is_not_said(void **state)

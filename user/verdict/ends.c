@@ -20,18 +20,18 @@ static void say_rise(char *text, const struct judge *j, const struct report_oom 
 }
 
 /* What was live then, by whom; --at takes milliseconds, and what was refused is at their end. In a gap nobody looked. */
-static void say_who_held(char *next, const struct judge *j, const struct report_oom *o)
+static void say_who_held(struct verdict_line *l, const struct judge *j, const struct report_oom *o)
 {
 	char dev[16];
 
 	if (j->r->sampling.is_on)
 		return;
-	say(next, "what held it, by module: memtrace report %s --by module --at %.3fs", j->file,
-	    (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
+	say(l->next, "what held it, by module: ");
+	say_command(l, "memtrace report %s --by module --at %.3fs", j->file, (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
 	if (o->kind != OOM_DEATH && j->r->devs_cnt > 1)
-		say(next, " --device %s", dev_name(o->dev, dev));
+		say_command(l, " --device %s", dev_name(o->dev, dev));
 	if (j->r->procs_cnt > 1)
-		say(next, " --pid %u", o->pid);
+		say_command(l, " --pid %u", o->pid);
 }
 
 static void say_refused(const struct judge *j, const struct report_oom *o)
@@ -54,7 +54,7 @@ static void say_refused(const struct judge *j, const struct report_oom *o)
 		say(l->next, "the free %s would have held it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		    fmt_bytes(a, o->unused));
 	else if (o->live)
-		say_who_held(l->next, j, o);
+		say_who_held(l, j, o);
 }
 
 static int has_gpu(const struct report *r)
@@ -80,7 +80,7 @@ static void say_killed(const struct judge *j, const struct report_oom *o)
 	if (has_gpu(j->r) || j->r->sampling.is_on) /* live is not of what RSS counts, or not all of it */
 		return;
 	if (o->live && o->live >= o->rss[MT_RSS_ANON] / 2)
-		say_who_held(l->next, j, o);
+		say_who_held(l, j, o);
 	else if (o->rss[MT_RSS_ANON] && !facts_is_malloc_watched(j->r))
 		say(l->next, "%s of it was in tensors; recorded with --probes framework,flow,regions,kernel,host "
 		    "--stacks=python it says which lines made the rest", fmt_bytes(a, o->live));

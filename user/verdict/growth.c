@@ -23,22 +23,18 @@ static void say_leak_next(const struct judge *j, const struct report_leak *row, 
 {
 	char by[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX];
 	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
-	char *next = j->v->lines[j->v->cnt - 1].next, how[VERDICT_BYTES];
+	struct verdict_line *l = &j->v->lines[j->v->cnt - 1];
 
-	if (at)
-		snprintf(how, sizeof(how), "memtrace report %.400s --leaks", j->file);
-	else
-		snprintf(how, sizeof(how), "recorded with %s it says the line", stacks_option(row));
 	if (row->held == HELD_GRAPH)
-		say(next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; %s",
-		    name(by, path, "that container"), how);
+		say(l->next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; ",
+		    name(by, path, "that container"));
 	else if (row->held == HELD_ITSELF)
-		say(next, "%s never forgets: clear it, or keep less in it; %s", name(by, path, "that container"), how);
+		say(l->next, "%s never forgets: clear it, or keep less in it; ", name(by, path, "that container"));
 	else if (at)
-		say(next, "who keeps what %s:%u makes? memtrace report %s --leaks", name(file, at->file, "?"), at->line,
-		    j->file);
-	else
-		say(next, "memtrace report %s --leaks; recorded with %s it says the line", j->file, stacks_option(row));
+		say(l->next, "who keeps what %s:%u makes? ", name(file, at->file, "?"), at->line);
+	if (!at)
+		say(l->next, "a recording with %s says the line; ", stacks_option(row));
+	say_command(l, "memtrace report %s --leaks", j->file);
 }
 
 /* ", made at train.py:42 in collect"; of what was caught: how sure that is. */
@@ -87,6 +83,12 @@ void judge_leak(const struct judge *j)
 	say_leak_next(j, row, at);
 }
 
+static void say_record(struct verdict_line *l, const char *what_for, uint32_t pid, const char *options)
+{
+	say(l->next, "%s", what_for);
+	say_command(l, "memtrace record -p %u%s -d 60", pid, options);
+}
+
 /* What grows beside tensors; of DataLoader's workers another rule has said more. */
 void judge_rss(const struct judge *j)
 {
@@ -107,8 +109,7 @@ void judge_rss(const struct judge *j)
 		say(l->next, "Python's objects of up to 512 bytes are in no block of malloc; in a job started with "
 		    "PYTHONMALLOC=malloc they are");
 	else if (pid)
-		say(l->next, "which line allocates it: memtrace record -p %u --probes framework,flow,regions,kernel,host "
-		    "--stacks=python -d 60", pid);
+		say_record(l, "which line allocates it: ", pid, " --probes framework,flow,regions,kernel,host --stacks=python");
 }
 
 static void say_growth_hidden(struct verdict_line *l, const struct report *r)
@@ -119,7 +120,7 @@ static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 	say(l->text, "Whether anything grows was not seen: %s of %s steps were traced, and what lives on between them is "
 	    "hidden.", fmt_count(a, (double)r->sampling.steps_traced), fmt_count(b, (double)r->sampling.steps_seen));
 	if (pid)
-		say(l->next, "trace all steps for a minute: memtrace record -p %u -d 60", pid);
+		say_record(l, "trace all steps for a minute: ", pid, "");
 }
 
 void judge_growth(const struct judge *j)

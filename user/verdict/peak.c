@@ -128,13 +128,12 @@ static void say_estimate(const struct judge *j, struct verdict_line *l, const ch
 	uint64_t wait_s = seen ? span_ns / seen * ALL_STEPS / 1000000000 : 0;
 
 	if (!j->r->sampling.is_on)
-		say(l->next, "memtrace estimate %s %s", j->file, how);
+		say_command(l, "memtrace estimate %s %s", j->file, how);
 	else if (pid)
-		say(l->next, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate "
-		    "all.mtr %s", pid, wait_s > ALL_STEPS_S ? wait_s : ALL_STEPS_S, how);
+		say_command(l, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate "
+			    "all.mtr %s", pid, wait_s > ALL_STEPS_S ? wait_s : ALL_STEPS_S, how);
 	else
-		say(l->next, "started anew as memtrace record -o all.mtr -- COMMAND, memtrace estimate all.mtr %s says it",
-		    how);
+		say_command(l, "memtrace record -o all.mtr -- COMMAND && memtrace estimate all.mtr %s", how);
 }
 
 /* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
@@ -148,8 +147,9 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
 		say_estimate(j, l, how);
 	} else {
-		say(l->next, "half the batch saves up to %s; memtrace report %s --by module says which modules keep most",
-		    fmt_bytes(a, d->cats[CAT_ACTIVATION].at_peak / 2), j->file);
+		say(l->next, "half the batch saves up to %s; which modules keep most: ",
+		    fmt_bytes(a, d->cats[CAT_ACTIVATION].at_peak / 2));
+		say_command(l, "memtrace report %s --by module", j->file);
 	}
 }
 

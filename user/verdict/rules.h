@@ -29,16 +29,35 @@ static inline struct verdict_line *line(const struct judge *j, enum verdict_kind
 	return l;
 }
 
+static inline void say_args(char *text, const char *fmt, va_list args)
+{
+	size_t len = strlen(text);
+
+	vsnprintf(text + len, VERDICT_BYTES - len, fmt, args);
+}
+
 /* Behind what a text of VERDICT_BYTES says already; cut where it is full. */
 static inline void say(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void say(char *text, const char *fmt, ...)
 {
-	size_t len = strlen(text);
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(text + len, VERDICT_BYTES - len, fmt, args);
+	say_args(text, fmt, args);
 	va_end(args);
+}
+
+/* What to type: the end of what is next, words before it. */
+static inline void say_command(struct verdict_line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static inline void say_command(struct verdict_line *l, const char *fmt, ...)
+{
+	size_t before = strlen(l->next);
+	va_list args;
+
+	va_start(args, fmt);
+	say_args(l->next, fmt, args);
+	va_end(args);
+	l->command_len += (uint16_t)(strlen(l->next) - before);
 }
 
 /* A name of the target's, or what stands for none. */

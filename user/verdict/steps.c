@@ -21,8 +21,8 @@ static void say_rank(const struct judge *j, uint32_t rank, uint64_t peak, uint64
 
 	say(l->text, "Rank %u stands out: its peak is %s, %.2g times the median of %zu ranks (%s)", rank, fmt_bytes(a, peak),
 	    (double)peak / (double)(median ? median : 1), cnt, fmt_bytes(b, median));
-	say(l->next, "what it has more of: memtrace report %s --rank %u --by module; brought down to the median it saves %s",
-	    j->file, rank, fmt_bytes(a, peak - median));
+	say(l->next, "brought down to the median it saves %s; what it has more of: ", fmt_bytes(a, peak - median));
+	say_command(l, "memtrace report %s --rank %u --by module", j->file, rank);
 }
 
 void judge_ranks(const struct judge *j)
@@ -68,9 +68,9 @@ void judge_spike(const struct judge *j, const struct facts_steps *f)
 		say(l->text, ": %zu of %zu steps are that high", f->high, f->cnt);
 	else
 		say(l->text, ", alone of %zu steps", f->cnt);
-	say(l->next, "what step %" PRIu64 " has more of (a longer batch, an evaluation?): memtrace export %s --to html "
-	    "-o page.html; "
-	    "capped it saves %s", f->proc->highest_step.number, j->file, fmt_bytes(a, f->peak - f->median));
+	say(l->next, "capped it saves %s; what step %" PRIu64 " has more of (a longer batch, an evaluation?): ",
+	    fmt_bytes(a, f->peak - f->median), f->proc->highest_step.number);
+	say_command(l, "memtrace export %s --to html -o page.html", j->file);
 }
 
 /* Its window came when it was over: how high, and when, is what the kernel kept of it. */
@@ -116,5 +116,5 @@ void judge_recompiles(const struct judge *j)
 	if (strstr(w->last->reason, "size mismatch"))
 		say(l->next, "torch._dynamo.mark_dynamic(), or batches of one size (drop_last=True)");
 	else
-		say(l->next, "memtrace report %s -v lists them", j->file);
+		say_command(l, "memtrace report %s -v", j->file);
 }

@@ -18,6 +18,7 @@ static void judge_nothing(const struct judge *j)
 {
 	const struct report *r = j->r;
 	uint64_t seen = r->sampling.steps_seen;
+	uint32_t pid = facts_to_record(r);
 	struct verdict_line *l;
 	char a[24];
 
@@ -33,8 +34,11 @@ static void judge_nothing(const struct judge *j)
 	} else if (!facts_device(r)) {
 		l = line(j, VERDICT_NOTHING, VERDICT_HINT, 0);
 		say(l->text, "Nothing was seen: no block was allocated or freed in %s", a);
-		say(l->next, "does this process work on tensors? memtrace plan -p PID says what can be seen; malloc needs "
-		    "--probes host");
+		say(l->next, "does this process work on tensors (malloc needs --probes host)?");
+		if (pid) {
+			say(l->next, " What can be seen of it: ");
+			say_command(l, "memtrace plan -p %u", pid);
+		}
 	}
 }
 
@@ -106,6 +110,11 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 	judge_nothing(&j);
 	judge_rests(&j);
 	by_severity(v);
+}
+
+const char *verdict_command(const struct verdict_line *l)
+{
+	return l->next + strlen(l->next) - l->command_len;
 }
 
 const char *verdict_kind_name(unsigned kind)

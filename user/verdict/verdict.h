@@ -49,7 +49,8 @@ struct verdict_line {
 	uint8_t kind, severity;
 	uint64_t bytes;		   /* that it is about; 0: none */
 	char text[VERDICT_BYTES];
-	char next[VERDICT_BYTES];  /* what to do about it: a command, a change, what that saves; "" nothing */
+	char next[VERDICT_BYTES];  /* what to do about it: a change, what that saves, a command; "" nothing */
+	uint16_t command_len;	   /* so many of its bytes, the last ones, are a command for a shell; 0: none are */
 };
 
 struct verdict {
@@ -59,6 +60,7 @@ struct verdict {
 
 /* file: the recording as it is typed in a shell, for commands; NULL: "FILE". */
 void verdict__of(struct verdict *v, const struct report *r, const char *file);
+const char *verdict_command(const struct verdict_line *l); /* the end of its `next`; "" none */
 const char *verdict_kind_name(unsigned kind);	      /* "out_of_memory" …, a contract of JSON */
 const char *verdict_severity_name(unsigned severity); /* "problem", "hint", "fact" */
 

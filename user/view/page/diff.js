@@ -101,7 +101,7 @@ function diffVerdict(s, i) {
 	const file = /^[\w./@%+=:,-]+$/.test(s.file) ? s.file : `'${s.file}'`; // as a shell takes it
 	return h("div", null, h("h2", null, h("span", {class: "swatch", style: {background: diffColors()[i]}}), `${"AB"[i]} · ${s.file}`),
 		h("p", {class: "note"}, `${span(s.duration_ns)}, ${s.whole_steps ? `${count(s.whole_steps)} whole steps compared` : "no steps"}${s.lost ? `, ${count(s.lost)} events lost` : ""}`),
-		h("ul", {class: "verdict"}, ...s.verdict.map((l) => h("li", {class: l.severity}, l.text, l.next ? h("small", null, `next: ${withName(l.next, file)}`) : null))));
+		h("ul", {class: "verdict"}, ...s.verdict.map((l) => h("li", {class: l.severity}, l.text, nextOf(l, file)))));
 }
 
 function diffFacts(d) {

@@ -349,9 +349,15 @@ function withName(command, name = model.doc.recording) {
 	return command.replace(/(?<=\s)FILE(?=\s|$)/g, () => name || "FILE");
 }
 
+// What a line of the verdict proposes; it ends with its command.
+function nextOf(line, name) {
+	const command = line.command || "", words = line.next.slice(0, line.next.length - command.length);
+	return line.next ? h("small", null, `next: ${words}`, command ? h("code", null, withName(command, name)) : null) : null;
+}
+
 function drawVerdict() {
 	$("verdict").replaceChildren(...model.report.verdict.map((l) =>
-		h("li", {class: l.severity}, l.text, l.next ? h("small", null, `next: ${withName(l.next)}`) : null)));
+		h("li", {class: l.severity}, l.text, nextOf(l, model.doc.recording))));
 }
 
 /* --- lanes and legend ------------------------------------------------------------------------------------- */

@@ -5,15 +5,34 @@
 #include "view/json.h"
 #include "view/page.h"
 
+#define NEXT_COLS 8
+
+/* A command can be copied in one piece: it is a line of its own where it does not fit behind the words, however long. */
+static void put_next(struct page *p, const struct verdict_line *l)
+{
+	const char *command = verdict_command(l);
+	char words[VERDICT_BYTES];
+
+	page__put(p, "  next: ");
+	if (!command[0] || text_cols(l->next) + NEXT_COLS <= p->width) {
+		page__flow(p, NEXT_COLS, l->next);
+		return;
+	}
+	snprintf(words, sizeof(words), "%.*s", (int)(command - l->next), l->next);
+	if (words[0]) {
+		page__flow(p, NEXT_COLS, words);
+		page__printf(p, "%*s", NEXT_COLS, "");
+	}
+	page__line(p, "%s", command);
+}
+
 static void put_line(struct page *p, const struct verdict_line *l)
 {
 	page__style(p, l->severity == VERDICT_PROBLEM ? STYLE_RED : l->severity == VERDICT_HINT ? STYLE_BOLD : STYLE_PLAIN);
 	page__flow(p, 2, l->text);
 	page__style(p, STYLE_PLAIN);
-	if (!l->next[0])
-		return;
-	page__put(p, "  next: ");
-	page__flow(p, 8, l->next);
+	if (l->next[0])
+		put_next(p, l);
 }
 
 void verdict_text(struct page *p, const struct report *r, const char *path, unsigned max)
@@ -41,6 +60,7 @@ void verdict_json(struct json *j, const struct report *r)
 		json__str(j, "text", l->text);
 		json__u64(j, "bytes", l->bytes);
 		json__str(j, "next", l->next);
+		json__str(j, "command", verdict_command(l));
 		json__end(j, '}');
 	}
 	json__end(j, ']');
