@@ -98,9 +98,9 @@ static void test_ops(void **state)
 
 static void test_devices_and_categories(void **state)
 {
-	static struct report_dev from[2], to[2];
-	static struct report rf, rt, empty;
-	struct diff_side a = { .from = &rf, .to = &rt, .end = &rt, .from_ns = 0, .to_ns = 10 * S, .steps = 5 };
+	static struct report_dev from[2], to[2], end[2];
+	static struct report rf, rt, re, empty;
+	struct diff_side a = { .from = &rf, .to = &rt, .end = &re, .from_ns = 0, .to_ns = 10 * S, .steps = 5 };
 	struct diff_side b = { .from = &empty, .to = &empty, .end = &empty, .from_ns = 0, .to_ns = 10 * S, .steps = 5 };
 	const struct diff_row *r;
 	struct diff d;
@@ -115,12 +115,17 @@ static void test_devices_and_categories(void **state)
 	to[1] = from[1] = (struct report_dev){ .dev = MT_DEV_CUDA0 + 3, .peak = 1 };
 	rf.devs = from;
 	rt.devs = to;
-	rf.devs_cnt = rt.devs_cnt = 2;
+	memcpy(end, to, sizeof(end)); /* in the middle of the next step */
+	end[0].live = 705;
+	end[0].cats[CAT_GRADIENT].live = 700;
+	re.devs = end;
+	rf.devs_cnt = rt.devs_cnt = re.devs_cnt = 2;
 	assert_int_equal(diff__make(&d, &b, &a, DIFF_BY_DEVICE), 0);
 	assert_int_equal(d.cnt, 2);
 	r = &d.rows[0];
 	assert_string_equal(r->name, "cpu");
 	assert_true(r->b[DIFF_MEAN] == 500 && r->b[DIFF_ALLOCS] == 10 && r->b[DIFF_BYTES] == 200 && r->b[DIFF_PEAK] == 900);
+	assert_true(r->b[DIFF_END] == 5);
 	assert_true(r->a[DIFF_MEAN] == 0 && isnan(r->a[DIFF_FIRED]) && isnan(diff_row__change(r, DIFF_FIRED)));
 	assert_string_equal(d.rows[1].name, "cuda:3");
 	diff__done(&d);
@@ -131,6 +136,7 @@ static void test_devices_and_categories(void **state)
 	/* bytes that moved to another category meanwhile are no negative mean */
 	assert_string_equal(d.rows[1].name, "cpu GRADIENT");
 	assert_true(d.rows[1].b[DIFF_MEAN] == 0 && d.rows[1].b[DIFF_PEAK] == 30 && isnan(d.rows[1].b[DIFF_BYTES]));
+	assert_true(d.rows[1].b[DIFF_END] == 4);
 	diff__done(&d);
 	/* the peak fell: what fell most is the first */
 	assert_int_equal(diff__make(&d, &a, &b, DIFF_BY_CATEGORY), 0);

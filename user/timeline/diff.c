@@ -106,7 +106,7 @@ static void put_op(struct parts *p, const char *name, const struct report_op *en
 	struct part *x = parts__add(p, name);
 
 	x->v[DIFF_PEAK] = (double)end->at_peak;
-	x->v[DIFF_END] = (double)end->live;
+	x->v[DIFF_END] = (double)to->live;
 	x->v[DIFF_MEAN] = mean ? *mean : NAN;
 	x->v[DIFF_ALLOCS] = a_unit(p, from->alloc_count, to->alloc_count);
 	x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
@@ -177,7 +177,7 @@ static void put_devs(struct parts *p, const struct diff_side *s)
 		struct part *x = parts__add(p, dev_text(name, sizeof(name), d->dev));
 
 		x->v[DIFF_PEAK] = (double)d->peak;
-		x->v[DIFF_END] = (double)d->live;
+		x->v[DIFF_END] = (double)to->live;
 		x->v[DIFF_MEAN] = mean_of(p, from->byte_ns, to->byte_ns);
 		x->v[DIFF_ALLOCS] = a_unit(p, from->allocs, to->allocs);
 		x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
@@ -200,7 +200,7 @@ static void put_cats(struct parts *p, const struct diff_side *s)
 					category_name((enum category)c));
 			x = parts__add(p, name);
 			x->v[DIFF_PEAK] = (double)d->cats[c].at_peak;
-			x->v[DIFF_END] = (double)d->cats[c].live;
+			x->v[DIFF_END] = (double)to->cats[c].live;
 			x->v[DIFF_MEAN] = mean_of(p, from->cats[c].byte_ns, to->cats[c].byte_ns);
 		}
 	}
@@ -258,7 +258,7 @@ static void put_stack(struct parts *p, const char *name, const struct report_sta
 
 	x->stack = end->frames_cnt ? end : NULL;
 	x->v[DIFF_PEAK] = (double)end->at_peak;
-	x->v[DIFF_END] = (double)end->live;
+	x->v[DIFF_END] = (double)to->live;
 	x->v[DIFF_MEAN] = mean ? *mean : NAN;
 	x->v[DIFF_ALLOCS] = a_unit(p, from->alloc_count, to->alloc_count);
 	x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
@@ -310,9 +310,9 @@ static int by_row(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* What a module and all that is in it has allocated until a moment. */
+/* What a module and all that is in it has allocated until a moment, and what of it is live then. */
 struct made {
-	uint64_t cnt, bytes;
+	uint64_t cnt, bytes, live;
 };
 
 /*
@@ -331,6 +331,7 @@ static struct made *made_until(const struct report_modules *end, const struct re
 		for (size_t at = i + 1; at; at = end->rows[at - 1].parent) {
 			all[at - 1].cnt += m->own.alloc_count;
 			all[at - 1].bytes += m->own.alloc_bytes;
+			all[at - 1].live += m->own.live;
 		}
 	}
 	if (!rows.v) {
@@ -346,14 +347,14 @@ static void put_module(struct parts *p, const char *name, const struct report_mo
 	struct part *x = parts__add(p, name);
 
 	x->v[DIFF_PEAK] = (double)end->at_peak;
-	x->v[DIFF_END] = (double)end->live;
+	x->v[DIFF_END] = (double)to.live;
 	x->v[DIFF_ALLOCS] = a_unit(p, from.cnt, to.cnt);
 	x->v[DIFF_BYTES] = a_unit(p, from.bytes, to.bytes);
 }
 
 static struct made made_by_none(const struct report *r)
 {
-	return (struct made){ r->modules.none.alloc_count, r->modules.none.alloc_bytes };
+	return (struct made){ r->modules.none.alloc_count, r->modules.none.alloc_bytes, r->modules.none.live };
 }
 
 static void put_modules(struct parts *p, const struct diff_side *s)

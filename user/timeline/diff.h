@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * diff: two traces, row by row: how much each held at the peak, at the end and on average over whole steps, and what
- * it allocated a step. Traces of different length compare because what adds up is divided by steps (or seconds).
+ * diff: two traces, row by row: how much each held at the peak, after the last whole step and on average over whole steps,
+ * and what it allocated a step. Traces of different length compare because what adds up is divided by steps (or seconds).
  */
 #ifndef MT_TIMELINE_DIFF_H
 #define MT_TIMELINE_DIFF_H
@@ -15,7 +15,10 @@ struct report_stack;
 enum diff_by { DIFF_BY_OP = 0, DIFF_BY_CATEGORY, DIFF_BY_DEVICE, DIFF_BY_REGION, DIFF_BY_SYMBOL, DIFF_BY_STACK,
 	       DIFF_BY_MODULE, DIFF_BY_NAME, DIFF_BY_RANK };
 
-/* NAN: not known for rows of that kind. The last three are those of a step, or of a second. */
+/*
+ * NAN: not known for rows of that kind. The last three are those of a step, or of a second. DIFF_END is of the end of the
+ * compared stretch, as a job that runs on is left in the middle of a step; of names and ranks it is of the trace's.
+ */
 enum diff_value { DIFF_PEAK = 0, DIFF_END, DIFF_MEAN, DIFF_ALLOCS, DIFF_BYTES, DIFF_FIRED, DIFF_VALUES };
 
 struct diff_named {

@@ -71,7 +71,8 @@ function diffColumns(t) {
 	const whole = (v) => v === undefined ? "–" : bytes(Math.round(v));
 	const number = (v) => v === undefined ? "–" : count(+v.toFixed(v < 100 ? 1 : 0));
 	const per = t.per === "step" ? "a step" : "a second";
-	const all = [["mean", "on average", whole], ["at_peak", "at the peak", whole], ["live", "at the end", whole], ["alloc_bytes", `allocated ${per}`, whole],
+	const end = t.per === "step" && t.by !== "name" && t.by !== "rank" ? "after a step" : "at the end";
+	const all = [["mean", "on average", whole], ["at_peak", "at the peak", whole], ["live", end, whole], ["alloc_bytes", `allocated ${per}`, whole],
 		["count", `times ${per}`, number]];
 	const columns = [{key: "name", head: t.by, cls: "name"}];
 	for (const [key, head, words] of all.filter(([k]) => t.rows.some((r) => r.change[k] !== undefined)))

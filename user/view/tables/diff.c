@@ -127,6 +127,7 @@ struct column {
 static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
 {
 	const char *allocated = per_step ? "allocated a step" : "allocated a second";
+	const char *end = per_step ? "after a step" : "at the end";
 	size_t n = 0;
 
 	if (by == DIFF_BY_SYMBOL) {
@@ -137,10 +138,10 @@ static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
 		ret[n++] = (struct column){ DIFF_MEAN, "live, on average", 1 };
 	ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
 	if (by == DIFF_BY_MODULE || by == DIFF_BY_NAME || by == DIFF_BY_RANK)
-		ret[n++] = (struct column){ DIFF_END, "at the end", 1 };
+		ret[n++] = (struct column){ DIFF_END, by == DIFF_BY_MODULE ? end : "at the end", 1 };
 	if (by == DIFF_BY_NAME || by == DIFF_BY_RANK)
 		return n;
-	ret[n++] = by == DIFF_BY_CATEGORY ? (struct column){ DIFF_END, "at the end", 1 } :
+	ret[n++] = by == DIFF_BY_CATEGORY ? (struct column){ DIFF_END, end, 1 } :
 					    (struct column){ DIFF_BYTES, allocated, 1 };
 	return n;
 }
