@@ -190,9 +190,22 @@ def test_launched():
         rep = mt.report(mtr)
         c = check_report(rep, said)
         mt.check(not c["recompiles_before"], f"{c}")
-        first = rep["verdict"][0]
-        mt.check(first["kind"] == "recompiles" and "compiled again" in first["text"] and "mark_dynamic" in first["next"], f"{rep['verdict']}")
+        limit, sums = rep["verdict"][:2]
+        mt.check(limit["kind"] == sums["kind"] == "recompiles" and "gave up" in limit["text"] and "compiled again" in sums["text"]
+                 and "mark_dynamic" in limit["next"] and not sums["next"], f"{rep['verdict']}")
         check_views(mtr, rep, c)
+
+
+def test_gives_up():
+    """The limit of recompiles: what the verdict says, and what to do; the guard without its source line's blanks."""
+    with mt.scratch() as tmp:
+        mtr = tmp / "a.mtr"
+        told = mt.ok(mt.memtrace("record", "-o", mtr, "--", mt.PYTHON, mt.JOBS / "gives_up.py")).stdout
+        limit = int(re.search(r"limit (\d+)", told)[1])
+        first = mt.report(mtr)["verdict"][0]
+        mt.check(first["kind"] == "recompiles" and first["text"].startswith("torch.compile gave up on forward (gives_up.py:12)")
+                 and re.search(rf"because \S*epoch == {limit - 1} \(gives_up\.py:13 in forward\)$", first["text"])
+                 and "allow_unspec_int_on_nn_module" in first["next"], f"{first}")
 
 
 def test_without_dynamo():

@@ -826,7 +826,8 @@ static void a_spike(void **state)
 static void a_recompile(void **state)
 {
 	struct report_recompile row = { .function = (char *)"forward (train.py:36)",
-					.reason = (char *)"tensor 'x' size mismatch at index 0. expected 9, actual 10" };
+					.reason = (char *)"tensor 'x' size mismatch at index 0. expected 9, actual 10",
+					.failed = (char *)"" };
 	struct report_recompile_why why = { 4, 3100000000, GIB, &row };
 
 	(void)state;
@@ -841,6 +842,14 @@ static void a_recompile(void **state)
 	first_is(VERDICT_RECOMPILES, VERDICT_HINT, GIB, "at most 1.00 GiB more meanwhile", "mark_dynamic()");
 	row.reason = (char *)"___check_type_id(L['n'], 94)";
 	first_is(VERDICT_RECOMPILES, VERDICT_HINT, GIB, "___check_type_id", "memtrace report job.mtr -v");
+	row.failed = (char *)"Dynamo recompile limit exceeded";
+	row.step = 25;
+	row.reason = (char *)"self.k == 7   # if self.k == 0:  # src/model/train.py:5 in forward (HINT: torch.compile "
+			     "considers integer attributes of the nn.Module to be static. If";
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, 0, "torch.compile gave up on forward (train.py:36) at step 25: its limit of "
+		 "recompiles is reached, and calls that no compilation fits run uncompiled; this one because self.k == 7 (train.py:5 in forward)",
+		 "allow_unspec_int_on_nn_module");
+	row.failed = (char *)"";
 	f.r.compiles.again = 0; /* all of it before the trace */
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 }

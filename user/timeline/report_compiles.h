@@ -37,4 +37,14 @@ struct report_compiles {
 	size_t whys_cnt;
 };
 
+#define RECOMPILE_REASON_BYTES 512
+/*
+ * Dynamo's guard that did not hold, and where in the source it comes from: "self.k == 7 (train.py:5 in forward)" of
+ * "self.k == 7  # if self.k == 0:  # src/train.py:5 in forward (HINT: …)", as torch/_dynamo/guards.py of 2.4 to 2.15 writes
+ * them. Safe, in at most `cols`.
+ */
+const char *recompile_reason(char buf[RECOMPILE_REASON_BYTES], const char *reason, unsigned cols);
+/* It was compiled as often as torch.compile does at most (torch._dynamo.config.recompile_limit). */
+int recompile_gave_up(const struct report_recompile *k);
+
 #endif

@@ -90,15 +90,55 @@ void judge_unseen(const struct judge *j)
 #define RECOMPILES_LEAST_NS 1000000000ull /* … so much, or … */
 #define RECOMPILE_PERCENT 10		  /* … one of them took so many of the peak's bytes more */
 
+#define REASON_COLS 160
+
+/* Of a number that changes: a size, or an int in a module, which dynamo takes for a constant and says so. */
+static void say_recompile_next(const struct judge *j, struct verdict_line *l, const char *reason)
+{
+	if (strstr(reason, "size mismatch"))
+		say(l->next, "torch._dynamo.mark_dynamic(), or batches of one size (drop_last=True)");
+	else if (strstr(reason, "integer attributes of the nn.Module"))
+		say(l->next, "make that integer of the module a tensor, or "
+		    "torch._dynamo.config.allow_unspec_int_on_nn_module = True");
+	else
+		say_command(l, "memtrace report %s -v", j->file);
+}
+
+/* The first one that torch.compile does not compile any more. NULL: none. */
+static const struct report_recompile *given_up(const struct report_compiles *c)
+{
+	for (size_t i = 0; i < c->rows_cnt; i++)
+		if (recompile_gave_up(&c->rows[i]))
+			return &c->rows[i];
+	return NULL;
+}
+
+static void say_given_up(const struct judge *j, const struct report_recompile *k)
+{
+	struct verdict_line *l = line(j, VERDICT_RECOMPILES, VERDICT_HINT, 0);
+	char why[RECOMPILE_REASON_BYTES], text[TEXT_BYTES_MAX];
+
+	say(l->text, "torch.compile gave up on %s", name(text, k->function, "a function"));
+	if (k->step)
+		say(l->text, " at step %" PRIu64, k->step);
+	say(l->text, ": its limit of recompiles is reached, and calls that no compilation fits run uncompiled");
+	if (k->reason[0])
+		say(l->text, "; this one because %s", recompile_reason(why, k->reason, REASON_COLS));
+	say_recompile_next(j, l, k->reason);
+}
+
 void judge_recompiles(const struct judge *j)
 {
 	const struct report_compiles *c = &j->r->compiles;
 	const struct report_dev *d = facts_device(j->r);
 	uint64_t all_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
 	const struct report_recompile_why *w = c->whys_cnt ? &c->whys[0] : NULL;
-	char a[24], b[24], text[TEXT_BYTES_MAX];
+	const struct report_recompile *up = given_up(c);
+	char a[24], b[24], text[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
 	struct verdict_line *l;
 
+	if (up)
+		say_given_up(j, up);
 	if (!c->again || !w ||
 	    ((c->again_ns < RECOMPILES_LEAST_NS || c->again_ns < all_ns / 100 * RECOMPILES_PERCENT) &&
 	     (!d || !c->added || c->added < d->peak / 100 * RECOMPILE_PERCENT)))
@@ -109,12 +149,8 @@ void judge_recompiles(const struct judge *j)
 	if (c->added)
 		say(l->text, ", at most %s more meanwhile", fmt_bytes(a, c->added));
 	say(l->text, "; most often %s", name(text, w->last->function, "a function"));
-	if (w->last->reason[0]) {
-		text_fit(text, sizeof(text), w->last->reason, 160);
-		say(l->text, ", because %s", text);
-	}
-	if (strstr(w->last->reason, "size mismatch"))
-		say(l->next, "torch._dynamo.mark_dynamic(), or batches of one size (drop_last=True)");
-	else
-		say_command(l, "memtrace report %s -v", j->file);
+	if (w->last->reason[0])
+		say(l->text, ", because %s", recompile_reason(why, w->last->reason, REASON_COLS));
+	if (!up)
+		say_recompile_next(j, l, w->last->reason);
 }

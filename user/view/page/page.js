@@ -1400,9 +1400,12 @@ const shortFile = (where) => where.replace(/^(.{6}).{8,}(\.\w+:\d+)$/, "$1…$2"
 // An operator where there is little room: that it is inductor's, its kernel's name says.
 const bare = (op) => op.replace(/^inductor: (?!\()/, "");
 
+// A guard that did not hold, and where it comes from: "self.k == 7 (train.py:5 in forward)".
+const guardWords = (reason) => reason.replace(/ *  # .*# (?:\S*\/)?(\S+:\d+ in \S+).*$/, " ($1)");
+
 // What was compiled again, and why.
 function drawRecompiled() {
-	const rows = (model.report.compiles?.rows || []).map((c) => ({...c, why: c.failed || c.reason, added: c.added || 0, live: c.live || 0,
+	const rows = (model.report.compiles?.rows || []).map((c) => ({...c, why: c.failed || guardWords(c.reason), added: c.added || 0, live: c.live || 0,
 		when: c.before ? "before the trace" : c.step ? `step ${c.step}` : clock(c.t - model.report.start_ns, 1e9)}));
 	$("recompiles").hidden = !rows.length;
 	if (!rows.length)

@@ -32,7 +32,9 @@ static void why(struct cell *c, const void *row)
 {
 	const struct report_recompile *k = row;
 
-	c->text = k->failed[0] ? k->failed : k->reason;
+	char text[RECOMPILE_REASON_BYTES];
+
+	cell__say(c, "%s", k->failed[0] ? k->failed : recompile_reason(text, k->reason, REASON_COLS));
 }
 
 static const struct column cols[] = {
@@ -133,7 +135,7 @@ static void say_times(char text[SAID_MAX], const char *id)
 
 static void say_row(char text[SAID_MAX], const struct report *r, const struct report_recompile *k)
 {
-	char a[24], name[TEXT_BYTES_MAX];
+	char a[24], name[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
 
 	text[0] = '\0';
 	if (k->before)
@@ -151,7 +153,7 @@ static void say_row(char text[SAID_MAX], const struct report *r, const struct re
 		say(text, ", +%s for", fmt_bytes(a, k->added));
 	say(text, "%s %s", k->knows_bytes && k->added ? "" : ", in", fmt_ns(a, k->ns));
 	if (k->reason[0])
-		say(text, ", because %s", fit(name, k->reason, "", REASON_COLS));
+		say(text, ", because %s", recompile_reason(why, k->reason, REASON_COLS));
 	if (k->failed[0])
 		say(text, ": %s", fit(name, k->failed, "", REASON_COLS));
 }
@@ -175,7 +177,7 @@ static void put_sums(struct page *p, const struct report_compiles *c)
 
 static void put_whys(struct page *p, const struct report_compiles *c, size_t rows)
 {
-	char text[SAID_MAX], a[24], name[TEXT_BYTES_MAX];
+	char text[SAID_MAX], a[24], name[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
 
 	for (size_t i = 0; i < c->whys_cnt && i < rows; i++) {
 		const struct report_recompile_why *w = &c->whys[i];
@@ -186,7 +188,7 @@ static void put_whys(struct page *p, const struct report_compiles *c, size_t row
 		if (w->ns)
 			say(text, ", %s in all", fmt_ns(a, w->ns));
 		if (w->last->reason[0])
-			say(text, ": %s", fit(name, w->last->reason, "", REASON_COLS));
+			say(text, ": %s", recompile_reason(why, w->last->reason, REASON_COLS));
 		page__item(p, 4, text);
 	}
 	page__more(p, rows, c->whys_cnt, "reasons (--json)");
