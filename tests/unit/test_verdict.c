@@ -847,7 +847,8 @@ static void a_recompile(void **state)
 	row.reason = (char *)"self.k == 7   # if self.k == 0:  # src/model/train.py:5 in forward (HINT: torch.compile "
 			     "considers integer attributes of the nn.Module to be static. If";
 	first_is(VERDICT_RECOMPILES, VERDICT_HINT, 0, "torch.compile gave up on forward (train.py:36) at step 25: its limit of "
-		 "recompiles is reached, and calls that no compilation fits run uncompiled; this one because self.k == 7 (train.py:5 in forward)",
+		 "recompiles is reached, and calls that no compilation fits run uncompiled; "
+		 "this one because self.k == 7 (train.py:5 in forward)",
 		 "allow_unspec_int_on_nn_module");
 	row.failed = (char *)"";
 	f.r.compiles.again = 0; /* all of it before the trace */
