@@ -17,6 +17,12 @@ docs-peers: build/memtrace ## what memtrace and its peers say of one job, and th
 	@tests/bench/peers
 	@tools/tables put peers
 
+.PHONY: docs-mosaic
+docs-mosaic: build/memtrace ## which categories Mosaic (MT_MOSAIC) finds in memtrace's snapshot, and the table into docs/peers.md; root
+	@tools/make-venv
+	@tests/bench/peers --mosaic
+	@tools/tables put mosaic
+
 .PHONY: bench-views
 bench-views: build/memtrace ## how fast exports are (docs/export.md), what serve costs at 100 k events/s (docs/serve.md); root
 	@tests/bench/exports $(if $(QUICK),"" 1) | tee build/bench/exports.md

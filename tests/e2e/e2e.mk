@@ -51,7 +51,7 @@ ON_NEWEST = tests/versions/check --keep $(NEWEST) || { [ $$? = 2 ]; exit; }; \
 .PHONY: check-compiled check-compiled-jobs check-landing
 check-compiled: ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3.5 GB once)
 check-compiled-jobs: ## ... the compiled ones alone
-check-landing: ## ... these, two compiled jobs of two ranks on torch 2.13, and PyTorch's CUDA allocator without a GPU
+check-landing: ## ... these, two compiled jobs of two ranks on torch 2.13, PyTorch's CUDA allocator without a GPU, and memory_viz of torch 2.15
 check-compiled: ROWS := compiled_jobs. distributed.
 check-compiled-jobs check-landing: ROWS := compiled_jobs.
 LANDING_ALSO :=
@@ -62,6 +62,7 @@ check-compiled check-compiled-jobs check-landing:
 	@tools/make-venv
 	@$(MAKE) --no-print-directory build/memtrace
 	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') $(LANDING_ALSO) | tests/abreast
+	@[ $@ != check-landing ] || [ ! -e build/versions/kept/$(NEWEST) ] || tests/e2e/run --slow viewers.torch_snapshot_in_newest
 	@[ -e build/versions/kept/$(NEWEST) ] || echo "$@: with torch 2.13 alone, as $(NEWEST) cannot be had here (its reason stands above)"
 	@[ $@ != check-landing ] || [ -e $(GS_WHEELS)/ready ] || echo "$@: without PyTorch's CUDA allocator, as its wheels cannot be had here"
 

@@ -5,7 +5,7 @@ One recording of the small job with every category serves all tests. Consumers: 
 _memory_viz.py and pickle module, torch's MemoryViz.js under node, Perfetto's published schema, go tool pprof,
 promtool, prometheus_client's strict parser, sqlite's own library in Python. What is not installed
 is skipped with a word (tools/install-deps viewers); MemoryViz.js is not in torch's wheel: the folder with it and
-process_alloc_data.js is MT_MEMORYVIZ or build/memoryviz.
+process_alloc_data.js is MT_MEMORYVIZ or build/memoryviz. Mosaic's is MT_MOSAIC or build/mosaic (docs/peers.md).
 """
 import collections
 import csv
@@ -29,8 +29,8 @@ import grown
 import mt
 import test_gpu_stub as gpu_stub
 
-# The latter two: make check-snapshot-newest.
-SLOW = {"torch_snapshot_in_memory_viz", "torch_snapshot_in_newest_torch", "torch_snapshot_of_pinned_in_newest_torch"}
+# The last two: make check-snapshot-newest.
+SLOW = {"torch_snapshot_in_memory_viz", "torch_snapshot_in_mosaic", "torch_snapshot_in_newest_torch", "torch_snapshot_of_pinned_in_newest_torch"}
 
 VIEWERS = pathlib.Path(__file__).resolve().parent / "viewers"
 # What MemoryViz.js reads of the pickle language.
@@ -284,6 +284,28 @@ def test_torch_snapshot_in_memory_viz():
         data = json.loads(export("torch-snapshot", ".json").read_text())
         equal(device["max_size"], trace_ends(data["device_traces"][0])[1], "the plot's highest value")
         equal(device["drawn"][-1][2], cpu()["live"], "bytes of the state view's last picture")
+
+
+def test_torch_snapshot_in_mosaic():
+    """Mosaic finds the same peak in it, and by rules that go by the frames' files the bytes of what Python names."""
+    where = pathlib.Path(os.environ.get("MT_MOSAIC", mt.BUILD / "mosaic")).resolve()
+    if not (where / ".venv/bin/python").exists():
+        raise mt.Skip("Mosaic is not here: docs/peers.md says how MT_MOSAIC is to be set")
+
+    def mosaic(command, *more):
+        done = subprocess.run([where / ".venv/bin/python", "-m", f"mosaic.cmd.{command}", "--snapshot", export("torch-snapshot", ".pickle"), *more],
+                              cwd=where, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True, timeout=120, check=False)
+        mt.check(done.returncode == 0, done.stderr[-2000:])
+        return done.stdout + done.stderr
+    peak = trace_ends(json.loads(export("torch-snapshot", ".json").read_text())["device_traces"][0])[1]
+    told = float(re.search(r"Total Peak Dynamic Memory Usage \(Relative to Start\): ([\d.]+) GiB", mosaic("get_memory_usage_peak"))[1])
+    equal(round(told * (1 << 30)), peak, "Mosaic's peak, and the trace's")
+    rules = {kind: f"^{kind.lower()}$" for kind in ("PARAMETER", "OPTIMIZER_STATE")}
+    said = mosaic("get_memory_profile", "--out-path", folder() / "mosaic.html", "--profile", "custom", "--custom-profile", json.dumps(rules))
+    for kind in rules:
+        number, unit = re.search(rf"(?m)^{kind}: ([\d.]+)([KM])B$", said).groups()
+        named = sum(t["bytes"] for t in rep()["names"]["list"] if t["kind"] == kind.lower())
+        mt.check(abs(float(number) - named / (1024 if unit == "K" else 1 << 20)) <= 0.01, f"{kind}: {number} {unit}B, by name {named} bytes")
 
 
 # --- viewers of time -----------------------------------------------------------------------------
