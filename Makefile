@@ -19,7 +19,8 @@ override CC := $(CROSS_CC)
 CROSS_CFLAGS     := -idirafter /usr/include
 CROSS_BPF_CFLAGS := -I/usr/$(CROSS)/include
 endif
-CLANG   ?= $(firstword $(shell command -v clang-19 clang-18 clang-17 clang-16 clang-15 clang clang-14 2>/dev/null) clang)
+# dash looks for the first name of a command -v alone, and make drops what a shell said that ends with 127.
+CLANG   ?= $(firstword $(shell for c in clang-19 clang-18 clang-17 clang-16 clang-15 clang clang-14; do command -v $$c; done; true) clang)
 # Ubuntu's /usr/sbin/bpftool is a wrapper that wants the running kernel's own package.
 BPFTOOL ?= $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool /usr/sbin/bpftool) bpftool)
 VERSION := $(shell cat VERSION)
