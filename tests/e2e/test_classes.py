@@ -154,6 +154,14 @@ def test_compiled_optimizer():
     exact("compiled_optimizer", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE", "FROZEN", "BUFFER"))
 
 
+def test_sparse_gradients():
+    exact("sparse", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE"))
+
+
+def test_sparse_gradients_accumulated():
+    exact("sparse_accumulated", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE"))
+
+
 def test_tensor_parallel():
     exact("tensor_parallel", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE"))
 

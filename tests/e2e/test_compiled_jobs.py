@@ -191,6 +191,14 @@ def test_both_launched():
     compare("both", launched)
 
 
+def test_sparse_attached():
+    compare("sparse", attached)
+
+
+def test_sparse_launched():
+    compare("sparse", launched)
+
+
 def test_graph_break_attached():
     compare("graph_break", attached)
 

@@ -20,9 +20,10 @@
 #define IMAGE_IMPL 0x7001000ull
 #define IMAGE_STORAGE 0x7002000ull
 #define IMAGE_META 0x7003000ull
+#define IMAGE_SPARSE 0x7004000ull
 
 static const struct flow_vtable image_vtables[] = { { IMAGE_IMPL, MT_CLASS_PLAIN }, { IMAGE_STORAGE, MT_CLASS_STORAGE },
-						   { IMAGE_META, MT_CLASS_META } };
+						   { IMAGE_META, MT_CLASS_META }, { IMAGE_SPARSE, MT_CLASS_SPARSE } };
 static const struct mt_flow_layout image_layout = { .impl_storage = 16, .impl_autograd_meta = 24, .meta_grad = 40,
 						     .storage_data = 16, .storage_dev = 40, .storage_size = 48 };
 
@@ -264,6 +265,27 @@ static inline uint64_t image_wrapper(struct image *im, uint64_t type, uint64_t i
 	return at;
 }
 
+/* A sparse one: some rows, and which these are, int64[1,some]. */
+static inline uint64_t image_sparse(struct image *im, uint64_t indices, uint64_t values, uint64_t rows, uint64_t cols,
+				    uint64_t some)
+{
+	uint64_t at = image_tensor(im, im->base_tensor, 0, rows, cols), impl = image_take(im, 224);
+	uint64_t which = peek(im, image_tensor(im, im->base_tensor, indices, 1, some) + 16);
+	uint64_t what = peek(im, image_tensor(im, im->base_tensor, values, some, cols) + 16);
+
+	poke(im, which + 160, 4);
+	poke(im, peek(im, which + 16) + 48, some * 8);
+	memcpy(im->bytes + (impl - IMAGE_BASE), im->bytes + (peek(im, at + 16) - IMAGE_BASE), 168);
+	poke(im, at + 16, impl);
+	poke(im, impl, IMAGE_SPARSE);
+	poke(im, impl + 16, 0);
+	poke(im, impl + 176, 1);
+	poke(im, impl + 184, 1);
+	poke(im, impl + 192, which);
+	poke(im, impl + 200, what);
+	return at;
+}
+
 #define LIST(...) (const uint64_t[]){ __VA_ARGS__ }
 #define COUNT(...) (sizeof(LIST(__VA_ARGS__)) / 8)
 
@@ -344,7 +366,8 @@ static inline struct py_reader_opts image_opts(struct image *im)
 {
 	return (struct py_reader_opts){ .mem = { image_read, im }, .minor = im->at->minor, .interp_head = IMAGE_BASE,
 					.interp_next = IMAGE_INTERP_NEXT, .layout = image_layout,
-					.vtables = image_vtables, .vtables_cnt = 3 };
+					.vtables = image_vtables,
+					.vtables_cnt = sizeof(image_vtables) / sizeof(image_vtables[0]) };
 }
 
 static inline int image_reader(struct image *im, struct py_reader **ret)

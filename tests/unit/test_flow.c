@@ -432,6 +432,70 @@ static void a_cloned_gradient(void **state)
 	assert_string_not_equal(cat(TMP), "GRADIENT");
 }
 
+static void accumulates(void)
+{
+	frame(MT_EV_NODE, "torch::autograd::AccumulateGrad", 0);
+	frame(MT_EV_ACC, "torch::autograd::AccumulateGrad", 1);
+	arg_of(1, WT, 0, 0, SIZE);
+}
+
+/* Taken as it is: indices, which are the batch, and values. The operators that used the batch are judged as before. */
+static void a_sparse_gradient(void **state)
+{
+	(void)state;
+	allocated(X, 0);
+	make(Y, "aten::embedding", T(WT, R | WEIGHT), T(X, R));
+	op(0, "aten::sum", T(Y, R));
+	frame(MT_EV_NODE, "EmbeddingBackward0", 0);
+	allocated(TMP, 1);
+	op(1, "aten::mul", T(TMP, W | R));
+	accumulates();
+	op(2, "aten::_sparse_coo_tensor_unsafe", T(X, R), T(TMP, R));
+	assert_string_equal(cat(X), "GRADIENT");
+	assert_string_equal(cat(TMP), "GRADIENT");
+	tick();
+	step_begin();
+	step_end();
+	assert_string_equal(cat(X), "GRADIENT");
+	assert_string_equal(cat(TMP), "GRADIENT");
+	assert_string_equal(cat(Y), "ACTIVATION");
+}
+
+/* What a job keeps and reads in each step stays that, though a gradient has it as indices. */
+static void a_sparse_gradient_of_what_lasts(void **state)
+{
+	(void)state;
+	allocated(X, 0);
+	for (int i = 0; i < 3; i++) {
+		make(Y, "aten::embedding", T(WT, R | WEIGHT), T(X, R));
+		freed(Y, 0);
+		step_begin();
+		step_end();
+	}
+	accumulates();
+	op(2, "aten::_sparse_coo_tensor_unsafe", T(X, R), T(TMP, R));
+	assert_string_equal(cat(X), "INPUT");
+	assert_string_equal(cat(TMP), "GRADIENT");
+}
+
+/* Added up: both are made anew in the first operator, which is given nothing with memory. */
+static void sparse_gradients_added_up(void **state)
+{
+	(void)state;
+	accumulates();
+	frame(MT_EV_OP, "aten::add_", 2);
+	for (unsigned i = 0; i < 2; i++)
+		send((struct event){ .kind = EV_ARG, .seq = seqs[2], .depth = 3, .flags = MT_CLASS_SPARSE,
+				     .aux = i | (R | MT_FLOW_F_NO_STORAGE) << 8 });
+	allocated(TMP, 3);
+	op(3, "aten::cat", T(GW, R), T(TMP, R));
+	allocated(Y, 3);
+	op(3, "aten::cat", T(GW, R), T(Y, R));
+	frame(MT_EV_NODE, "other", 0);
+	assert_string_equal(cat(TMP), "GRADIENT");
+	assert_string_equal(cat(Y), "GRADIENT");
+}
+
 static void what_lives_in_one_node_is_temporary(void **state)
 {
 	(void)state;
@@ -1501,6 +1565,7 @@ int main(void)
 		TEST(state_of_one_step), TEST(a_cache_at_inference),
 		TEST(a_written_gradient_is_no_state),
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),
+		TEST(a_sparse_gradient), TEST(a_sparse_gradient_of_what_lasts), TEST(sparse_gradients_added_up),
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),
 		TEST(in_place_operators_make_versions), TEST(pass_through_nodes_make_versions), TEST(view_nodes_make_none),
 		TEST(inputs_have_sources), TEST(unused_data_is_unknown), TEST(sparse_tensors_make_an_op_transparent),

@@ -764,6 +764,56 @@ static void test_wrappers(void **state)
 	}
 }
 
+/* The weight's gradient is sparse. Returns its TensorImpl. */
+static uint64_t make_sparse(void)
+{
+	uint64_t grad = image_sparse(&im, 0x1e000, 0x1f000, 8, 4, 3);
+
+	image_grad(&im, im.weight, grad);
+	return peek(&im, grad + 16);
+}
+
+static void test_sparse_gradients(void **state)
+{
+	uint64_t impl, storage;
+
+	(void)state;
+	begin(11, 0);
+	im.len = im.used;
+	impl = make_sparse();
+	im.used = im.len;
+	im.len = IMAGE_BYTES;
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	expect(0x1e000, EV_TENSOR_GRADIENT, "Net", "inner.weight.indices", "", "int64[1,3]");
+	expect(0x1f000, EV_TENSOR_GRADIENT, "Net", "inner.weight.values", "", "float32[3,4]");
+	assert_null(told_at(0xb000)); /* the one before it */
+
+	/* indices that are a part of a whole data set */
+	storage = peek(&im, peek(&im, impl + 192) + 16);
+	poke(&im, storage + 48, 1000 * 8);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_null(told_at(0x1e000));
+	assert_non_null(told_at(0x1f000));
+	poke(&im, storage + 48, 3 * 8);
+
+	/* parts that do not fit: each word in turn */
+	static const uint64_t words[] = { 176, 184, 192, 200 };
+
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned k = 0; k < 4; k++) {
+			uint64_t was = peek(&im, impl + words[i]);
+
+			poke(&im, impl + words[i], (const uint64_t[]){ 0, 2, UINT64_MAX, impl }[k]);
+			assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+			assert_null(told_at(0x1e000));
+			assert_null(told_at(0x1f000));
+			poke(&im, impl + words[i], was);
+		}
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_non_null(told_at(0x1e000));
+}
+
 /* A quantised weight has several parts: which attributes they are is said by nobody, so those that are tensors are. */
 static void test_parts_of_a_flat_tensor(void **state)
 {
@@ -861,6 +911,8 @@ static int write_seed(const char *path, unsigned minor)
 	im.len = im.used;
 	if (minor == 13)
 		wrap();
+	if (minor == 12)
+		make_sparse();
 	im.used = im.len;
 	ok = putc((int)minor - 10, f) != EOF && fwrite(im.bytes, 1, im.used, f) == im.used;
 	return fclose(f) || !ok;
@@ -893,6 +945,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_more_than_is_kept, teardown),
 		cmocka_unit_test_teardown(test_many_are_not_cut, teardown),
 		cmocka_unit_test_teardown(test_wrappers, teardown),
+		cmocka_unit_test_teardown(test_sparse_gradients, teardown),
 		cmocka_unit_test_teardown(test_parts_of_a_flat_tensor, teardown),
 		cmocka_unit_test_teardown(test_state_that_a_module_has_too, teardown),
 		cmocka_unit_test_teardown(test_wrappers_that_lead_nowhere, teardown),

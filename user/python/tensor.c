@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #define CDATA 16	 /* THPVariable: the TensorImpl's pointer … */
 #define CDATA_OLD 24 /* … behind a flag, in older versions */
 #define NUMEL 96	 /* behind the sizes: 5 sizes and 5 strides inline, then storage_offset, numel, type */
 #define DTYPE 104
+#define SPARSE_WORDS 12 /* behind the type: where sparse_dim, dense_dim, indices, values begin */
 #define INLINE_DIMS 5
 #define DIMS_POSSIBLE 64
 #define AGREE_MIN 2 /* tensors with dimensions that fit before a place is believed; none may misfit */
@@ -161,7 +163,43 @@ uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl)
 	if (class_at(t, p, meta) != MT_CLASS_META)
 		return 0;
 	meta = py_snap__ptr(p->snap, meta + t->at.meta_grad);
-	return has_storage(class_at(t, p, meta)) ? meta : 0;
+	return has_storage(class_at(t, p, meta)) || class_at(t, p, meta) == MT_CLASS_SPARSE ? meta : 0;
+}
+
+/* indices: int64[sparse dims, elements]; values: [elements, sizes of dense dims]. */
+static int are_parts_of(const struct py_storage *of, uint64_t sparse, uint64_t dense, const struct py_storage parts[])
+{
+	const struct py_storage *indices = &parts[PY_INDICES], *values = &parts[PY_VALUES];
+
+	return sparse && sparse + dense == of->dims && indices->dims == 2 && indices->shape[0] == sparse &&
+	       values->dims == dense + 1 && values->shape[0] == indices->shape[1] &&
+	       !memcmp(values->shape + 1, of->shape + sparse, dense * 8);
+}
+
+int py_torch__sparse(struct py_torch *t, struct py *p, uint64_t impl, struct py_storage ret[PY_SPARSE_PARTS])
+{
+	struct py_storage of = { .impl = impl };
+	uint64_t numel;
+
+	if (class_at(t, p, impl) != MT_CLASS_SPARSE || !t->sizes || read_sizes(p, impl, t->sizes, &of, &numel) ||
+	    of.dims >= PY_DIMS_MAX)
+		return -EAGAIN;
+	for (unsigned i = 1; i <= SPARSE_WORDS; i++) {
+		uint64_t at = impl + t->sizes + DTYPE + 8ull * i, sparse = py_snap__word(p->snap, at);
+		uint64_t dense = py_snap__word(p->snap, at + 8);
+		struct py_storage parts[PY_SPARSE_PARTS];
+
+		if (sparse > of.dims || dense > of.dims ||
+		    py_torch__of_impl(t, p, py_snap__ptr(p->snap, at + 16), &parts[PY_INDICES]) ||
+		    py_torch__of_impl(t, p, py_snap__ptr(p->snap, at + 24), &parts[PY_VALUES]) ||
+		    !are_parts_of(&of, sparse, dense, parts))
+			continue;
+		if (parts[PY_INDICES].bytes != parts[PY_INDICES].shape[0] * parts[PY_INDICES].shape[1] * 8)
+			parts[PY_INDICES].impl = 0;
+		memcpy(ret, parts, sizeof(parts));
+		return 0;
+	}
+	return -ENOENT;
 }
 
 void py_torch__calibrate(struct py_torch *t, struct py *p, const uint64_t *impls, size_t cnt)

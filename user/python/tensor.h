@@ -39,8 +39,15 @@ int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct p
 int py_torch__of_impl(struct py_torch *t, struct py *p, uint64_t impl, struct py_storage *ret);
 /* 0: it has nothing to keep a gradient in, so it asks for none. One that was asked for once and no more is not told apart. */
 int py_torch__may_train(const struct py_torch *t, struct py *p, uint64_t impl);
-/* TensorImpl of a tensor's .grad; 0: none. */
+/* TensorImpl of a tensor's .grad; 0: none, or of a class without memory and parts. */
 uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl);
+/*
+ * Indices and values of a sparse tensor (COO): 0, -ENOENT, or -EAGAIN: it is none, or torn. They are the two tensors behind
+ * its numbers of dimensions whose sizes fit these, and each other. Indices that are a part of something larger are left out:
+ * ret[0].impl is 0.
+ */
+enum { PY_INDICES = 0, PY_VALUES = 1, PY_SPARSE_PARTS = 2 };
+int py_torch__sparse(struct py_torch *t, struct py *p, uint64_t impl, struct py_storage ret[PY_SPARSE_PARTS]);
 /* "float32[512,512]", "?" where that is not known. */
 #define PY_TYPE_TEXT_MAX (24 + PY_DIMS_MAX * 21)
 void py_storage__type_text(const struct py_storage *s, char buf[PY_TYPE_TEXT_MAX]);

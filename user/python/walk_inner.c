@@ -7,6 +7,7 @@
  * (torch/distributed/_functional_collectives.py: "elem"). A slot is a member descriptor in its class's dict, which has the
  * place in the object (CPython: PyMemberDescrObject, PyMemberDef). Of other classes that have a __tensor_flatten__ (quantised
  * weights and states: torchao) the attributes that are tensors are taken, but for those that are called after a gradient.
+ * Of a sparse gradient the parts are indices and values, in C++ (tensor.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -162,11 +163,30 @@ static uint64_t object_of(struct walk *w, uint64_t impl)
 	return 0;
 }
 
+static void add_sparse(const struct py_storage parts[PY_SPARSE_PARTS], struct walk_parts *ret)
+{
+	static const char *const names[] = { [PY_INDICES] = "indices", [PY_VALUES] = "values" };
+
+	for (unsigned i = 0; i < PY_SPARSE_PARTS; i++) {
+		if (!parts[i].impl)
+			continue;
+		ret->v[ret->cnt].at = parts[i];
+		strcpy(ret->v[ret->cnt++].path, names[i]);
+	}
+}
+
+/* A sparse one may have no Python object: the engine made it. */
 void walk__parts_of_impl(struct walk *w, uint64_t impl, struct walk_parts *ret)
 {
-	uint64_t obj = object_of(w, impl);
+	struct py_storage sparse[PY_SPARSE_PARTS];
+	uint64_t obj;
 
 	ret->cnt = 0;
+	if (!py_torch__sparse(w->torch, w->py, impl, sparse)) {
+		add_sparse(sparse, ret);
+		return;
+	}
+	obj = object_of(w, impl);
 	if (obj)
 		walk__parts(w, obj, ret);
 }

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from word import grads, pointers, states, tensors_of, trained
+from word import grads, parts_of, pointers, states, tensors_of, trained
 
 moments = None  # a list while the measured steps run
 
@@ -510,6 +510,29 @@ def compiled_optimizer():
     return slowly(step)
 
 
+def sparse(accumulates=1):
+    """An embedding whose gradient is sparse, and kept until the next step."""
+    table, head = nn.Embedding(1000, 32, sparse=True), nn.Linear(32, 64)
+    opts = [torch.optim.SparseAdam(table.parameters()), torch.optim.SGD(head.parameters(), lr=1e-2, momentum=0.9)]
+    params = trained(table, head)
+
+    def step():
+        for o in opts:
+            o.zero_grad()
+        for _ in range(accumulates):
+            head(table(torch.randint(0, 1000, (4, 32)))).square().mean().backward()
+        for o in opts:
+            o.step()
+        moment(PARAMETER=params, GRADIENT=[t for g in grads(params) for _, t in parts_of(g)], OPTIMIZER_STATE=states(*opts),
+               FROZEN=[], BUFFER=[])
+
+    return slowly(step)
+
+
+def sparse_accumulated():
+    return sparse(2)
+
+
 def two_ranks():
     """Rank 0 of two; the other one is a process of its own, no child of this one, and ends with it."""
     import torch.distributed as dist
@@ -568,7 +591,7 @@ def sharded():
 
 JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, decay_by_hand,
                                 gan, accumulate, inference, image, graph_net, steps_in_backward, steps_by_hand_in_backward,
-                                steps_by_hand_after_nodes, decode, two_threads, held, compiled_optimizer, tensor_parallel,
+                                steps_by_hand_after_nodes, decode, two_threads, held, compiled_optimizer, sparse, sparse_accumulated, tensor_parallel,
                                 sharded)}
 
 

@@ -106,6 +106,13 @@ def both():
     return trains(model, optimizer, lambda: compiled(torch.randn(64, 128)).square().mean(), torch.compile(lambda: optimizer.step()))
 
 
+def sparse():
+    """An embedding whose gradient is sparse."""
+    model = nn.Sequential(nn.Embedding(256, 128, sparse=True), mlp())
+    compiled = torch.compile(model)
+    return trains(model, torch.optim.Adagrad(model.parameters()), lambda: compiled(tokens(2)).square().mean())
+
+
 class Broken(nn.Module):
     def __init__(self):
         super().__init__()
@@ -185,7 +192,7 @@ def compiled_autograd():
     return model, optimizer, step
 
 
-JOBS = {f.__name__: f for f in (gpt, mlp_fused, conv, both, graph_break, dynamic, checkpointed, low_rank, compiled_autograd)}
+JOBS = {f.__name__: f for f in (gpt, mlp_fused, conv, both, sparse, graph_break, dynamic, checkpointed, low_rank, compiled_autograd)}
 
 
 def main():

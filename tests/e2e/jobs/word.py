@@ -74,6 +74,11 @@ def states(*opts):
     return [t for o in opts for t in tensors_of(dict(o.state))]
 
 
+def parts_of(t):
+    """(suffix of its name, tensor) of what has the memory: a sparse one is two tensors; what is made for them here is freed at once."""
+    return [(".indices", t._indices()), (".values", t._values())] if t is not None and t.layout == torch.sparse_coo else [("", t)]
+
+
 def pointers(tensors):
     return sorted({storage_of(t).data_ptr() for t in tensors if t is not None and t.numel()})
 
@@ -163,7 +168,7 @@ class Word:
         parameters = self.named or [(n, p) for m in self.models for n, p in m.named_parameters()]
         names = {id(p): n for n, p in parameters}
         trains = any(p.requires_grad for _, p in parameters)
-        return {"PARAMETER": parameters, "GRADIENT": [(n, p.grad) for n, p in parameters],
+        return {"PARAMETER": parameters, "GRADIENT": [(n + part, t) for n, p in parameters for part, t in parts_of(p.grad)],
                 "OPTIMIZER_STATE": named_states(self.optimizers, names),
                 "FROZEN": [(n, p) for n, p in parameters if trains and not p.requires_grad],
                 "BUFFER": [(n, b) for m in self.models for n, b in m.named_buffers()]

@@ -133,17 +133,6 @@ static void fthread__write(struct graph *g, struct fthread *t)
 	}
 }
 
-/* AccumulateGrad that neither detached nor added: what it made and left is the gradient. */
-static void fthread__acc_made(struct graph *g, struct fthread *t)
-{
-	for (uint32_t i = 0; i < t->edges.cnt; i++) {
-		struct fblock *f = graph__find(g, t->edges.e[i].id);
-
-		if ((t->edges.e[i].flags & EDGE_ALLOC) && f && f->blk && (f->flags & FB_TOUCHED))
-			graph__set_grad(g, f);
-	}
-}
-
 /* What it was given has been written by another thread's node since. */
 static void fthread__count_stale(struct graph *g, const struct fthread *t)
 {
@@ -390,12 +379,8 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 	if (fr->told == MT_EV_OP && index < 2)
 		fthread__identity(g, t, ev, f, index, fr->class);
 	t->dirty |= written;
-	/* the gradient is what AccumulateGrad's first operator takes */
-	if (fr->told == MT_EV_OP && t->acc >= 0 && t->acc_taken && !index && t->th->frames[t->acc].told == MT_EV_ACC &&
-	    t->acc_first && t->acc + 1 == t->th->depth - 1 && fr->class == OPC_DETACH_ADD) {
-		graph__set_grad(g, f);
-		t->acc = -1;
-	}
+	if (fthread__is_first_of_acc(t, fr))
+		fthread__acc_takes(g, t, f, fr, index);
 }
 
 bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
@@ -410,6 +395,8 @@ bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
 	g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
 	if (th->depth && th->frames[th->depth - 1].told == MT_EV_ACC && !(uint8_t)ev->aux)
 		fproc__wrapped_seen(t->proc);
+	if (ev->flags == MT_CLASS_SPARSE && th->depth && fthread__is_first_of_acc(t, &th->frames[th->depth - 1]))
+		t->acc_taken = false; /* indices and values are made anew where sparse gradients are added up */
 	/* after its frame and before anything else: nothing of it was believed yet */
 	if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == th->depth - 1 &&
 	    th->frames[t->leaf].told == MT_EV_OP && th->frames[t->leaf].seq == ev->seq)
@@ -673,6 +660,8 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 
 	if (!p || (f->said == kind && f->said_inner == inner && f->said_rests == rests))
 		return;
+	if (kind == EV_TENSOR_GRADIENT && inner && fproc__has_as_input(p, f))
+		return; /* a .grad's indices, which lie in what the job keeps and reads in each step */
 	if (!f->said)
 		f->said_step = p->steps;
 	f->said = kind;

@@ -108,7 +108,7 @@ static uint8_t class_of_said(const struct fblock *f)
 			return CAT_BUFFER; /* an average of weights */
 		return !trained && f->marks & FM_FROZEN ? CAT_FROZEN : CAT_PARAMETER;
 	default:
-		return CAT_MAX;
+		return f->indices ? CAT_GRADIENT : CAT_MAX;
 	}
 }
 
@@ -168,7 +168,7 @@ static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
 
 	if (f->said == EV_TENSOR_STATE)
 		return CAT_OPTIMIZER_STATE;
-	if (f->said == EV_TENSOR_GRADIENT)
+	if (f->said == EV_TENSOR_GRADIENT || (f->indices && !f->said))
 		return CAT_GRADIENT;
 	if (f->said == EV_TENSOR_PARAMETER && (cat == CAT_UNKNOWN || cat == CAT_OPTIMIZER_STATE))
 		return CAT_PARAMETER;

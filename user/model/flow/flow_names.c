@@ -59,6 +59,7 @@ static uint8_t classify(const char *name)
 		{ "aten::empty_like", OPC_FACTORY }, { "aten::empty", OPC_FACTORY },
 		{ "aten::zeros", OPC_FACTORY },	     { "aten::clone", OPC_FACTORY },
 		{ "autograd node", OPC_PY_NODE },   { "aten::set_", OPC_TAKEOVER },
+		{ "aten::_sparse_coo_tensor_unsafe", OPC_SPARSE },
 		{ "aten::_has_compatible_shallow_copy_type", OPC_TAKEOVER },
 	};
 	size_t len = strcspn(name, ".");

@@ -347,6 +347,21 @@ void graph__set_grad(struct graph *g, struct fblock *f)
 	fblock__refresh(g, f);
 }
 
+bool fproc__has_as_input(const struct fproc *p, const struct fblock *f)
+{
+	return !(f->flags & FB_STRONG) && f->spans[0].cat == CAT_INPUT &&
+	       (f->flags & FB_LATE || f->spans[0].ts_ns < fproc__end_ns(p, p->steps - !!p->steps));
+}
+
+/* No other label rests on it: they are the batch, too. */
+void graph__set_indices(struct graph *g, const struct fproc *p, struct fblock *f)
+{
+	if (f->indices || f->flags & (FB_STRONG | FB_LATE) || fproc__has_as_input(p, f))
+		return;
+	f->indices = true;
+	fblock__refresh(g, f);
+}
+
 static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *f, bool by_write)
 {
 	/* a closure's gradients are allocated in the region, too */

@@ -118,6 +118,7 @@ struct fblock {
 	bool bare; /* allocated in forward, by a call of which no tensor was seen */
 	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
 	bool said_rests; /* … and none comes for it: a parameter that asks for no gradient */
+	bool indices;	/* of a .grad that is sparse, which keeps the batch that they are */
 	bool quiet;	/* its allocation was not told yet, or its death will be: that record has its label */
 	uint32_t marks;	    /* enum fb_mark */
 	uint32_t said_step; /* steps of its process when Python's word came first */
@@ -217,6 +218,7 @@ enum op_class {
 	OPC_VIEW_NODE, /* a backward node that only makes views of what it is given */
 	OPC_CHUNK_CAT, /* puts gradients together for a reduce-scatter */
 	OPC_TAKEOVER, /* tensor 0 gets the storage of tensor 1 */
+	OPC_SPARSE, /* puts a sparse tensor together of indices and values */
 };
 
 /* An in-place operator whose tensor may get another block in it (resize_). */
@@ -375,6 +377,9 @@ void fproc__class_step(struct graph *g, struct fproc *p);
 
 /* flow_wrapped.c */
 void fproc__wrapped_seen(struct fproc *p); /* AccumulateGrad was given a variable without memory */
+void fthread__acc_made(struct graph *g, struct fthread *t); /* when its node closes */
+bool fthread__is_first_of_acc(const struct fthread *t, const struct frame *fr);
+void fthread__acc_takes(struct graph *g, struct fthread *t, struct fblock *f, const struct frame *fr, uint8_t index);
 void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *f); /* Python's word is another one now */
 void graph__wrapped_grads(struct graph *g, struct fproc *p); /* an optimizer's step begins */
 static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
@@ -399,6 +404,8 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 uint8_t graph__guess(struct graph *g, const struct fnode *n, const struct edge *e);
 void graph__set_param(struct graph *g, struct fproc *p, struct fblock *f);
 void graph__set_grad(struct graph *g, struct fblock *f);
+void graph__set_indices(struct graph *g, const struct fproc *p, struct fblock *f); /* … of a sparse one */
+bool fproc__has_as_input(const struct fproc *p, const struct fblock *f); /* for more than a step */
 /* In the window, before a node is labelled: a replay would take labels away from one that is not in it yet. */
 void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges);
 void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e);

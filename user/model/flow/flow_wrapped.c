@@ -77,6 +77,39 @@ void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *
 		wrapped__put(&p->grad_places, f->habit);
 }
 
+/* --- what AccumulateGrad takes --------------------------------------------------------------------------------------- */
+
+/* AccumulateGrad that neither detached nor added: what it made and left is the gradient. */
+void fthread__acc_made(struct graph *g, struct fthread *t)
+{
+	for (uint32_t i = 0; i < t->edges.cnt; i++) {
+		struct fblock *f = graph__find(g, t->edges.e[i].id);
+
+		if ((t->edges.e[i].flags & EDGE_ALLOC) && f && f->blk && (f->flags & FB_TOUCHED))
+			graph__set_grad(g, f);
+	}
+}
+
+/* This is the operator that AccumulateGrad runs first. */
+bool fthread__is_first_of_acc(const struct fthread *t, const struct frame *fr)
+{
+	return fr->told == MT_EV_OP && t->acc >= 0 && t->acc_first && t->th->frames[t->acc].told == MT_EV_ACC &&
+	       t->acc + 1 == t->th->depth - 1;
+}
+
+/* The gradient is what AccumulateGrad's first operator takes: all of it, or its indices and its values. */
+void fthread__acc_takes(struct graph *g, struct fthread *t, struct fblock *f, const struct frame *fr, uint8_t index)
+{
+	if (fr->class == OPC_SPARSE && index == 0)
+		graph__set_indices(g, t->proc, f);
+	else if ((fr->class == OPC_SPARSE && index == 1) || (fr->class == OPC_DETACH_ADD && t->acc_taken && !index))
+		graph__set_grad(g, f);
+	else
+		return;
+	if (index || fr->class == OPC_DETACH_ADD)
+		t->acc = -1;
+}
+
 /* --- gradients ------------------------------------------------------------------------------------------------------ */
 
 struct as_large {
