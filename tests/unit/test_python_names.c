@@ -764,6 +764,27 @@ static void test_wrappers(void **state)
 	}
 }
 
+/* An average of weights: it asks for gradients, but the optimizer that there is has another one. */
+static void test_wrappers_that_rest(void **state)
+{
+	uint64_t weight, key;
+
+	(void)state;
+	begin(11, 0);
+	im.len = im.used;
+	key = image_str(&im, "weight");
+	weight = image_wrapper(&im, image_slotted(&im, "DTensor", "_local_tensor"),
+			       image_tensor(&im, im.base_tensor, 0x1a000, 8, 4));
+	image_grad(&im, weight, im.weight);
+	poke(&im, im.params + 32, image_keys(&im, 1, 1, &key, &weight));
+	poke(&im, im.params + 16, 1);
+	im.len = IMAGE_BYTES;
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_true(name_at(0x1a000).is_inner && name_at(0x1a000).rests);
+	assert_false(name_at(0xa000).rests); /* the optimizer's own */
+}
+
 /* The weight's gradient is sparse. Returns its TensorImpl. */
 static uint64_t make_sparse(void)
 {
@@ -817,7 +838,7 @@ static void test_sparse_gradients(void **state)
 /* A quantised weight has several parts: which attributes they are is said by nobody, so those that are tensors are. */
 static void test_parts_of_a_flat_tensor(void **state)
 {
-	uint64_t flat, obj, impl, meta, flatten, codes, scale, grad, keys[3];
+	uint64_t flat, obj, impl, meta, flatten, codes, scale, grad, group, keys[3];
 
 	(void)state;
 	begin(11, 0);
@@ -838,6 +859,9 @@ static void test_parts_of_a_flat_tensor(void **state)
 	poke(&im, obj + 16, impl);
 	poke(&im, im.params + 32,
 	     image_keys(&im, 1, 2, LIST(image_str(&im, "weight"), image_str(&im, "q")), LIST(im.weight, obj)));
+	group = image_dict(&im, 1, 1, LIST(image_str(&im, "params")), LIST(image_list(&im, 1, LIST(obj))));
+	image_instance(&im, im.sgd, 0, 2, LIST(image_str(&im, "state"), image_str(&im, "param_groups")),
+		       LIST(image_dict(&im, 1, 0, NULL, NULL), image_list(&im, 1, LIST(group))));
 	im.len = IMAGE_BYTES;
 	assert_int_equal(look_again(PY_LOOK_ALL), 0);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
@@ -946,6 +970,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_many_are_not_cut, teardown),
 		cmocka_unit_test_teardown(test_wrappers, teardown),
 		cmocka_unit_test_teardown(test_sparse_gradients, teardown),
+		cmocka_unit_test_teardown(test_wrappers_that_rest, teardown),
 		cmocka_unit_test_teardown(test_parts_of_a_flat_tensor, teardown),
 		cmocka_unit_test_teardown(test_state_that_a_module_has_too, teardown),
 		cmocka_unit_test_teardown(test_wrappers_that_lead_nowhere, teardown),

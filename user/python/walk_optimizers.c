@@ -41,7 +41,10 @@ static int name_group(struct of_optimizer *o, uint64_t params)
 		struct py_name n = { .obj = items[i], .root = o->obj, .kind = EV_TENSOR_PARAMETER };
 		char path[64];
 
-		if (!walk__is_a(w, n.obj, WALK_TENSOR) || walk__get(&w->state->objects, n.obj))
+		if (!walk__is_a(w, n.obj, WALK_TENSOR))
+			continue;
+		r = walk__put(w, &w->state->held, n.obj, 1);
+		if (r || walk__get(&w->state->objects, n.obj))
 			continue;
 		snprintf(path, sizeof(path), "param_groups.%u.%zu", o->group, i);
 		r = walk__add_text(w, path, &n.path);
@@ -129,5 +132,21 @@ int walk__name_optimizer(struct walk *w, uint64_t obj)
 	if (!r && o.state)
 		r = py__each_item(w->py, o.state, name_state, &o);
 	w->torn += r == -EAGAIN;
+	w->state->has_torn_optimizer |= r == -EAGAIN;
 	return o.err ? o.err : r == -EAGAIN ? 0 : r;
+}
+
+/*
+ * A copy of a model whose parameters are DTensors (an average of weights) asks for gradients as the model does, and calls on
+ * its parts are not seen: that no optimizer has it tells them apart.
+ */
+void walk__find_resting(struct walk *w)
+{
+	const struct walk_state *s = w->state;
+
+	for (size_t i = 0; i < w->names_cnt && s->held.cnt && !s->has_torn_optimizer; i++) {
+		struct py_name *n = &w->names[i];
+
+		n->rests |= n->is_inner && n->kind == EV_TENSOR_PARAMETER && !walk__get(&s->held, n->obj);
+	}
 }

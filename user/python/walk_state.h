@@ -53,13 +53,15 @@ struct walk_state {
 	uint64_t *addrs; /* of the modules, for walk__modules */
 	struct member *members;
 	size_t members_cnt, members_cap;
-	struct map by_addr; /* all five: struct about. Modules */
+	struct map by_addr; /* all six: struct about. Modules */
 	struct map objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
 	struct map of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
+	struct map held;    /* parameters that an optimizer has → 1 */
 	struct map data;    /* data pointers → their names, gradients not among them */
 	struct map grads;   /* … of these */
 	struct parameter *parameters; /* whose gradients are looked for */
 	size_t parameters_cnt, parameters_cap;
+	uint8_t has_torn_optimizer; /* one could not be read whole */
 	uint32_t full; /* without gradients */
 	size_t names_bytes; /* of `kept`, without gradients and their index */
 	struct wrapper wrappers[WALK_WRAPPERS_MAX]; /* classes of tensors without memory, of this walk */
@@ -107,5 +109,6 @@ void walk__parts_of_impl(struct walk *w, uint64_t impl, struct walk_parts *ret);
 /* --- walk_optimizers.c ---------------------------------------------------------------------------------------- */
 
 int walk__name_optimizer(struct walk *w, uint64_t obj);
+void walk__find_resting(struct walk *w); /* once all are named */
 
 #endif

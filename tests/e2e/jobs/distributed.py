@@ -84,10 +84,11 @@ class Model(nn.Module):
         return self.head(self.blocks(self.embed(ids)))
 
 
-def train(word, model, called, named=None):
-    """The loop that everybody writes. `called`: the model, or what stands for it in a step; named: its parameters."""
+def train(word, model, called, named=None, averages=(), update=lambda: None):
+    """The loop that everybody writes. `called`: the model, or what stands for it in a step; named: its parameters; averages: of them, which
+    are updated after each step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    word.of(model, optimizer, listens=False, named=named)
+    word.of(model, optimizer, listens=False, named=named, averages=averages)
     while word.goes_on():
         ids = torch.randint(0, VOCABULARY, (BATCH, LENGTH))
         optimizer.zero_grad()
@@ -95,6 +96,7 @@ def train(word, model, called, named=None):
         word.at("forward")
         loss.backward()
         optimizer.step()
+        update()
 
 
 def ddp(word, compiled):
@@ -127,6 +129,20 @@ def tensor(word, compiled):
     train(word, model, compiled(model))
 
 
+def averaged(word, compiled):
+    """Tensor parallel, with an average of the weights: a copy of the model, which is made of DTensors, too."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn
+
+    mesh, model = init_device_mesh("cpu", (dist.get_world_size(),)), Model()
+    for block in model.blocks:
+        parallelize_module(block, mesh, {
+            "attention.queries": ColwiseParallel(), "attention.keys": ColwiseParallel(), "attention.values": ColwiseParallel(),
+            "attention.out": RowwiseParallel(), "up": ColwiseParallel(), "down": RowwiseParallel()})
+    average = AveragedModel(model, avg_fn=get_ema_avg_fn(0.99))
+    train(word, model, compiled(model), averages=[average], update=lambda: average.update_parameters(model))
+
+
 def pipeline(word, compiled):
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
@@ -145,7 +161,7 @@ def pipeline(word, compiled):
         optimizer.step()
 
 
-KINDS = {f.__name__: f for f in (ddp, fsdp2, tensor, pipeline)}
+KINDS = {f.__name__: f for f in (ddp, fsdp2, tensor, averaged, pipeline)}
 
 
 def main():
