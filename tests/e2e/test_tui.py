@@ -265,6 +265,19 @@ def test_lines_where_there_is_no_screen():
             mt.check("time_s=" in tui.history().replace("\n", ""), f"{env} {cols}×{lines}: no lines:\n{tui.history()}")
 
 
+def bytes_of(text):
+    number, unit = text.split()
+    return float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+
+
+def check_held_operators(tui):
+    """Of the moment that is held: as much as the categories beside the chart, which are of the same moment."""
+    text = tui.wait(r"as of [\d.]+ m?s.*\n operator +then▾ +of it").string
+    kinds = sum(bytes_of(m) for m in re.findall(r"■ \S+ +([\d.]+ [KMG]?i?B)", text))
+    ops = sum(bytes_of(m) for m in re.findall(r"^ (?:aten|\().{20,}? +([\d.]+ [KMG]?i?B) +<?[\d.]+ %", text, re.M))
+    mt.check(kinds > 0 and abs(ops - kinds) < 0.02 * kinds, f"operators {ops}, categories {kinds}:\n{text}")
+
+
 def test_browse_a_recording():
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
@@ -280,6 +293,7 @@ def test_browse_a_recording():
             mt.check("PAUSED" not in tui.screen(), "a recording cannot be paused")
             tui.keys("[")
             tui.wait(r"category +then +at peak.*[\d.]+ m?s(, step \d+)?: [\d.]+ [KM]?i?B")
+            check_held_operators(tui)
             tui.keys("Escape")
             tui.wait(r"category +live")
             tui.keys("q")

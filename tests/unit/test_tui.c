@@ -669,6 +669,23 @@ static void test_a_gap_at_the_edge(void **state)
 	tui_hist__free(hist);
 }
 
+static char *screen_text(unsigned w, unsigned h, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
+			 const struct tui_words *words)
+{
+	struct canvas c;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	assert_int_equal(canvas__init(&c, w, h), 0);
+	assert_int_equal(tui_screen__draw(&c, ui, d, r, words), 0);
+	canvas__dump(&c, f);
+	fclose(f);
+	canvas__done(&c);
+	return text;
+}
+
 /* [ goes back in the chart by a column, ] forward, at last to now; what is shown is of that column, and stays where it is. */
 static void test_a_held_moment(void **state)
 {
@@ -721,6 +738,78 @@ static void test_a_held_moment(void **state)
 	type(&ui, "\x1b");
 	assert_false(ui.is_held);
 	canvas__done(&c);
+}
+
+/* Of a recording, tables that a report has of a moment show it, with columns and a place in them of their own. */
+static void test_tables_of_a_held_moment(void **state)
+{
+	struct report_op now_ops[] = { { .name = (char *)"aten::mul", .live = 100, .at_peak = 900, .alloc_count = 4 },
+				       { .name = (char *)"aten::add", .live = 300, .at_peak = 50, .alloc_count = 4 } };
+	struct report_op then_ops[] = { { .name = (char *)"aten::mul", .live = 0, .at_peak = 900, .alloc_count = 1 },
+					{ .name = (char *)"aten::add", .live = 750, .at_peak = 50, .alloc_count = 2 } };
+	struct report_module module = { .name = (char *)"fc", .root = (char *)"Net", .class = (char *)"Linear",
+					.all = { .live = 512, .at_peak = 600 }, .own = { .live = 128, .at_peak = 600 } };
+	static struct point points[] = { { FIX_T0, 100, 100 }, { FIX_T0 + 5 * S, 1000, 700 } };
+	struct report_dev now_dev = { .dev = MT_DEV_CPU, .live = 400, .peak = 1000, .series = { points, 2, S } },
+			  then_dev = { .dev = MT_DEV_CPU, .live = 750, .peak = 1000 };
+	struct report r = { .devs = &now_dev, .devs_cnt = 1, .ops = { .rows = now_ops, .cnt = 2 }, .has_flow = 1,
+			    .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S } };
+	struct report then = { .devs = &then_dev, .devs_cnt = 1, .ops = { .rows = then_ops, .cnt = 2 }, .has_flow = 1,
+			       .modules = { .rows = &module, .cnt = 1 } };
+	struct tui_data d = { .now = &r };
+	const struct tui_words words = { "", 0, "F.mtr" };
+	struct tui_ui ui;
+	char *text;
+
+	(void)state;
+	now_dev.cats[CAT_ACTIVATION].at_peak = 1000;
+	then_dev.cats[CAT_ACTIVATION].live = 750;
+	tui_ui__init(&ui, 0);
+	ui.tab = TUI_OPS;
+	free(screen_text(100, 30, &ui, &d, &r, &words));
+	type(&ui, "[[[[");
+	text = screen_text(100, 30, &ui, &d, &r, &words); /* not read yet: says so */
+	assert_non_null(strstr(text, "as of the end"));
+	assert_non_null(strstr(text, "at peak\xe2\x96\xbe"));
+	free(text);
+	d.is_reading = 1;
+	d.read_percent = 34;
+	text = screen_text(100, 30, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "as of the end, reading 34 %"));
+	free(text);
+	d.is_reading = 0;
+	d.then = &then;
+	d.has_then = 1;
+	d.then_ns = ui.moment_ns;
+	text = screen_text(100, 30, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "then\xe2\x96\xbe")); /* sorts, what lived then first */
+	assert_non_null(strstr(text, "aten::add"));
+	assert_true(strstr(text, " aten::add  ") < strstr(text, " aten::mul  "));
+	assert_non_null(strstr(text, "750 B  100.0 %"));
+	assert_non_null(strstr(text, "ACTIVATION         750 B")); /* the panel is of the same moment */
+	assert_null(strstr(text, "as of the end"));
+	free(text);
+	ui.tab = TUI_MODULES;
+	text = screen_text(100, 30, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "512 B     128 B"));
+	free(text);
+	ui.tab = TUI_PEAK; /* of the peak, whatever is held */
+	text = screen_text(100, 30, &ui, &d, &r, &words);
+	assert_null(strstr(text, "as of"));
+	free(text);
+	ui.tab = TUI_OPS;
+	type(&ui, "\x1b");
+	text = screen_text(100, 30, &ui, &d, &r, &words);
+	assert_null(strstr(text, "as of"));
+	assert_non_null(strstr(text, "at peak\xe2\x96\xbe"));
+	free(text);
+	tui_ui__init(&ui, 1); /* live: there is nothing that could be read */
+	free(screen_text(100, 30, &ui, &d, &r, &words));
+	type(&ui, "[[[[");
+	d.has_then = 0;
+	text = screen_text(100, 30, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "as of now"));
+	free(text);
 }
 
 static char *drawn_near(struct tui_ui *ui, struct report *r, const struct report_dev *dev)
@@ -896,7 +985,8 @@ int main(void)
 		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
-		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_a_held_moment),
+		cmocka_unit_test(test_tables_of_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_sampling_is_said),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* report --tui: a recording in the terminal interface: its end in the tables, its course in the chart. */
+/*
+ * report --tui: a recording in the terminal interface: its end in the tables, its course in the chart. For a moment that is
+ * held in the chart the recording is read again, from its begin up to that moment; keys are answered meanwhile.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/signals.h"
 #include "base/text.h"
@@ -16,30 +20,101 @@
 #include "view/tui/tui.h"
 
 #define TOP_BROWSE 1000
+#define LOOK_EVENTS 4096 /* between two looks for a key: a millisecond or so */
+#define TELL_NS 500000000ull
 
 static int on_sample(void *ctx, const struct report *now)
 {
 	return tui__sample(ctx, now);
 }
 
-/* Until the user leaves, or a signal ends it. */
-static int browse(struct tui *t)
+struct browse {
+	const struct options *o;
+	struct tui *tui;
+	struct pollfd fds[2]; /* keys, and the signals that end it */
+	uint64_t start_ns;    /* of the trace */
+};
+
+/* --- a held moment ---------------------------------------------------------------------------------------- */
+
+struct moment {
+	struct browse *b;
+	struct report *then;
+	uint64_t rel_ns, events, told_ns;
+	int did; /* of the user meanwhile, as tui__input() */
+};
+
+static int is_over(const struct browse *b)
 {
-	struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } };
+	return b->fds[1].revents || b->fds[0].revents & (POLLHUP | POLLERR | POLLNVAL);
+}
+
+/* What the user does meanwhile. -ECANCELED: this moment is not wanted any more. */
+static int moment_event(void *ctx, const struct event *ev)
+{
+	struct moment *m = ctx;
+	uint64_t wanted_ns;
+
+	if (++m->events % LOOK_EVENTS)
+		return 0;
+	if (poll(m->b->fds, 2, 0) > 0) {
+		m->did = is_over(m->b) ? 0 : tui__input(m->b->tui);
+		if (m->did || is_over(m->b) || !tui__wants(m->b->tui, &wanted_ns) || wanted_ns != m->rel_ns)
+			return -ECANCELED;
+	}
+	if (now_ns() < m->told_ns + TELL_NS || ev->ts_ns < m->b->start_ns)
+		return 0;
+	m->told_ns = now_ns();
+	return tui__reading(m->b->tui, (unsigned)(100.0 * (double)(ev->ts_ns - m->b->start_ns) / (double)(m->rel_ns + 1)));
+}
+
+static int moment_reached(void *ctx, struct report *then)
+{
+	struct moment *m = ctx;
+
+	m->then = then;
+	return -ECANCELED; /* what comes later is of no interest */
+}
+
+/* As tui__input(). */
+static int read_moment(struct browse *b, uint64_t rel_ns)
+{
+	struct moment m = { .b = b, .rel_ns = rel_ns, .told_ns = now_ns() };
+	struct replay_opts ro = { .top = SIZE_MAX, .classes = b->o->classes, .raw = moment_event, .mark = moment_reached,
+				  .marks = { b->start_ns + rel_ns }, .marks_cnt = 1, .ctx = &m };
+	struct report *rest = NULL;
+	struct err why = { 0 };
+	uint64_t cut;
+	int r = replay_run(b->o->file, &ro, &rest, &cut, &why);
+
+	report__free(rest);
+	if (!m.then && r == -ECANCELED)
+		return m.did;
+	if (!m.then)
+		tui__message(b->tui, why.msg);
+	return tui__then(b->tui, rel_ns, m.then);
+}
+
+/* Until the user leaves, or a signal ends it. */
+static int browse(struct browse *b)
+{
 	sigset_t mask = signals_that_end();
+	uint64_t rel_ns;
 	int r = 0;
 
 	sigprocmask(SIG_BLOCK, &mask, NULL);
-	fds[1].fd = signalfd(-1, &mask, SFD_CLOEXEC);
-	if (fds[1].fd < 0)
+	b->fds[1].fd = signalfd(-1, &mask, SFD_CLOEXEC);
+	if (b->fds[1].fd < 0)
 		return -errno;
-	while (r >= 0 && !(r & TUI_QUIT) && !fds[1].revents && !(fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))) {
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+	while (r >= 0 && !(r & TUI_QUIT) && !is_over(b)) {
+		int wants = tui__wants(b->tui, &rel_ns), n = poll(b->fds, 2, wants ? 0 : -1);
+
+		if (n < 0 && errno != EINTR)
 			r = -errno;
 		else
-			r = tui__input(t); /* EINTR: the window has another size */
+			r = wants && !n ? read_moment(b, rel_ns) : tui__input(b->tui); /* EINTR: the window has another size */
 	}
-	close(fds[1].fd);
+	close(b->fds[1].fd);
 	return r < 0 ? r : 0;
 }
 
@@ -49,6 +124,7 @@ int report_browse(const struct options *o, struct err *err)
 	struct report *rep = NULL;
 	uint64_t cut = 0, damaged = 0;
 	char path[TEXT_BYTES_MAX];
+	struct browse b = { .o = o, .fds = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } } };
 	struct tui *t;
 	int r, code = EXIT_OK;
 
@@ -56,16 +132,17 @@ int report_browse(const struct options *o, struct err *err)
 		err_set(err, -ENOTTY, "--tui needs a terminal of at least 40 columns and 8 lines");
 		return err_hint(err, "memtrace report %s prints the same numbers", o->file);
 	}
-	t = ro.ctx = tui__new(&(struct tui_opts){ .color = view_opts_of(o).color, .file = shell_word(path, o->file) });
+	t = ro.ctx = b.tui = tui__new(&(struct tui_opts){ .color = view_opts_of(o).color, .file = shell_word(path, o->file) });
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = replay_run(o->file, &ro, &rep, &cut, err);
 	if (!r) {
 		code = loss_exit_code(o, rep);
 		damaged = rep->run.lost[MT_LOSS_DAMAGED];
+		b.start_ns = rep->run.start_ts_ns;
 		r = tui__open(t);
 		r = r ? (report__free(rep), r) : tui__show(t, rep);
-		r = r ? r : browse(t);
+		r = r ? r : browse(&b);
 		if (r < 0)
 			err_set(err, r, "the terminal: %s", strerror(-r));
 	}

@@ -51,10 +51,10 @@ void csv_quote(struct outbuf *o, const char *text, size_t len)
 
 /* --- tables ---------------------------------------------------------------------------------------------- */
 
-/* What people alone are shown is in it, unless JSON has a column of that name. */
+/* What people alone are shown of the end is in it, unless JSON has a column of that name. */
 static int is_for_csv(const struct table *t, const struct column *c)
 {
-	if (c->only && !(c->only & t->variant))
+	if ((c->only && !(c->only & t->variant)) || c->shown_if == drawn_then)
 		return 0;
 	if (c->key)
 		return !c->json;

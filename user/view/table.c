@@ -17,6 +17,16 @@ struct drawn drawn_as(enum drawn_as as, const struct report *r)
 	return (struct drawn){ .r = r, .as = as, .epoch_off_ns = r ? r->run.epoch_off_ns : 0 };
 }
 
+int drawn_then(const struct drawn *d)
+{
+	return d->is_then;
+}
+
+int drawn_at_end(const struct drawn *d)
+{
+	return !d->is_then;
+}
+
 /* --- cells ----------------------------------------------------------------------------------------------- */
 
 void cell__say(struct cell *c, const char *fmt, ...)

@@ -51,6 +51,7 @@ struct drawn {
 	const void *of; /* what the table's own functions ask for */
 	unsigned index; /* of ELEMENT */
 	unsigned width; /* AS_TEXT: of the page */
+	uint8_t is_then; /* AS_TUI: r is of a moment that is held, not of the end */
 };
 
 /* There is no such value: "-" for people, and in JSON the key is not there, null, or the number is there all the same. */
@@ -118,6 +119,9 @@ struct table {
 #define TABLE(columns, ...) { .cols = columns, .cnt = sizeof(columns) / sizeof((columns)[0]), ##__VA_ARGS__ }
 
 struct drawn drawn_as(enum drawn_as as, const struct report *r);
+/* shown_if: columns that are of a held moment alone, and those that are not. */
+int drawn_then(const struct drawn *d);
+int drawn_at_end(const struct drawn *d);
 /* A text of its own for a cell. */
 void cell__say(struct cell *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cell__get(struct cell *c, const struct column *col, const struct drawn *d, const void *row);

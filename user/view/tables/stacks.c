@@ -46,11 +46,14 @@ static void words(struct cell *c, const void *row)
 
 static const struct column columns[] = {
 	{ NULL, "where, and what called it", COL_TEXT, VIA(words), TUI(1, 24, .wide = 1) },
-	{ NULL, "of peak", COL_SHARE, OF(report_stack, at_peak), TEXT(2, 9), TUI(3, 8) },
+	{ NULL, "of peak", COL_SHARE, OF(report_stack, at_peak), .shown_if = drawn_at_end, TEXT(2, 9), TUI(3, 8) },
 	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_stack, alloc_bytes), TEXT(4, 11), TUI(5, 10) },
 	{ "alloc_count", "count", COL_COUNT, OF(report_stack, alloc_count), TEXT(5, 8), TUI(6, 8) },
-	{ "at_peak", "at peak", COL_BYTES, OF(report_stack, at_peak), .is_bold = 1, TEXT(1, 10), TUI(2, 9) },
-	{ "live", "live", COL_BYTES, OF(report_stack, live), TEXT(3, 11), TUI(4, 9) },
+	{ "at_peak", "at peak", COL_BYTES, OF(report_stack, at_peak), .is_bold = 1, .shown_if = drawn_at_end, TEXT(1, 10),
+	  TUI(2, 9) },
+	{ "live", "live", COL_BYTES, OF(report_stack, live), .shown_if = drawn_at_end, TEXT(3, 11), TUI(4, 9) },
+	{ NULL, "then", COL_BYTES, OF(report_stack, live), .shown_if = drawn_then, TUI(2, 9) },
+	{ NULL, "of it", COL_SHARE, OF(report_stack, live), .shown_if = drawn_then, TUI(3, 8) },
 	{ "live_count", NULL, COL_COUNT, OF(report_stack, live_count) },
 };
 

@@ -301,7 +301,7 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 	const struct tui_dev_data *data = tui_data__dev(d, dev->dev);
 	struct tui_comp comp;
 
-	memset(col, 0, sizeof(*col));
+	*col = (struct tui_column){ .at_ns = from_ns };
 	col->is_untraced = is_untraced(r, from_ns, to_ns);
 	if (col->is_untraced)
 		return;
@@ -309,6 +309,7 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 		memcpy(col->cats, comp.cats, sizeof(col->cats));
 		col->top = comp.rel_ns < from_ns ? 0 : comp.sum; /* of one before it the series knows better how high it was */
 		col->is_known = 1;
+		col->at_ns = comp.rel_ns < from_ns ? from_ns : comp.rel_ns;
 	}
 	if (column_exact(col, &dev->series, r->run.start_ts_ns, from_ns, to_ns))
 		column_cut(col);
@@ -435,6 +436,21 @@ static uint64_t step_at(const struct report *r, uint64_t rel_ns)
 	return 0;
 }
 
+/* Once the recording was read up to the held moment, it is known what lived at it, and not only near it. */
+static void column_then(struct tui_column *col, struct tui_ui *ui, const struct tui_data *d, const struct report_dev *dev)
+{
+	const struct report *then;
+
+	ui->has_moment = !col->is_untraced;
+	ui->moment_ns = col->at_ns;
+	then = tui_data__then(d, ui);
+	for (size_t i = 0; then && d->then_ns == ui->moment_ns && i < then->devs_cnt; i++)
+		for (unsigned k = 0; k < CAT_MAX && then->devs[i].dev == dev->dev; k++) {
+			col->cats[k] = then->devs[i].cats[k].live;
+			ui->cats |= (uint32_t)(col->cats[k] > 0) << k;
+		}
+}
+
 /* The column of the held moment, around which the window is; cols: none is held. */
 static unsigned settle_held(struct tui_ui *ui, const struct window *w)
 {
@@ -464,7 +480,7 @@ static void draw_held(struct canvas *c, struct rect at, const struct window *w, 
 		      const struct tui_column *column)
 {
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1, len;
-	uint64_t ns = window_at(w, col), step = step_at(r, ns);
+	uint64_t ns = column->at_ns, step = step_at(r, ns);
 	char text[128], a[24], b[64];
 
 	put_bytes(b, sizeof(b), column, w->cols < HELD_COLS);
@@ -491,6 +507,8 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 	uint64_t top = 0;
 	unsigned held;
 
+	ui->has_moment = 1;
+	ui->moment_ns = ui->held_ns;
 	if (at.h < 3 || at.w < AXIS_COLS + 8)
 		return 0;
 	w = window_of(ui, r, at.w - AXIS_COLS - 1);
@@ -531,6 +549,7 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 	draw_flags(c, at, &w, d, r, dev);
 	if (held == w.cols)
 		return 0;
+	column_then(&cols[held], ui, d, dev);
 	draw_held(c, at, &w, r, held, &cols[held]);
 	memcpy(ret_held->cats, cols[held].cats, sizeof(ret_held->cats));
 	ret_held->sum = cols[held].top;

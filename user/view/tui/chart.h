@@ -20,6 +20,7 @@ struct tui_column {
 	int is_known, is_untraced;
 	uint64_t cats[CAT_MAX];
 	uint64_t top; /* the exact highest value of that time */
+	uint64_t at_ns; /* when cats were, since the start; the column's begin, where that was before it or is not known */
 };
 
 /* 1, and in *ret_held what was live at the held moment, as far as somebody looked there; sum is the exact highest. Else 0. */

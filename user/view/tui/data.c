@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "view/report_words.h"
+#include "view/tui/ui.h"
 
 #define RATE_NS 1000000000ull /* numbers that change more often cannot be read */
 
@@ -99,8 +100,14 @@ void tui_data__mark(struct tui_data *d)
 	d->marks[d->marks_cnt++] = d->now->run.end_ts_ns - d->now->run.start_ts_ns;
 }
 
+const struct report *tui_data__then(const struct tui_data *d, const struct tui_ui *ui)
+{
+	return ui->is_held && ui->has_moment && d->has_then ? d->then : NULL;
+}
+
 void tui_data__done(struct tui_data *d)
 {
+	report__free(d->then);
 	report__free(d->now);
 	for (size_t i = 0; i < d->devs_cnt; i++)
 		tui_hist__free(d->devs[i].hist);

@@ -6,6 +6,8 @@
 #include "timeline/report.h"
 #include "view/fold/hist.h"
 
+struct tui_ui;
+
 #define TUI_DEVS_MAX 16 /* devices with a history and rates; further ones have totals alone */
 #define TUI_MARKS_MAX 64 /* the oldest go */
 
@@ -24,6 +26,11 @@ struct tui_data {
 	double steps_s, events_s;
 	uint64_t marks[TUI_MARKS_MAX]; /* ns since the start */
 	size_t marks_cnt;
+	struct report *then; /* of a recording's held moment, owned; NULL: it could not be read */
+	int has_then;
+	uint64_t then_ns; /* which one, since the start */
+	int is_reading;	  /* the recording, up to the moment that is held now … */
+	unsigned read_percent; /* … of which this is done */
 };
 
 /* Takes the report over; rates may stay as they were. 0 or -ENOMEM. */
@@ -31,6 +38,11 @@ int tui_data__add(struct tui_data *d, struct report *r, int with_rates);
 /* Into the histories alone: for a recording, on the way to its end. */
 int tui_data__sample(struct tui_data *d, const struct report *r);
 void tui_data__mark(struct tui_data *d);
+/*
+ * The report of a held moment that was read last, while one is held: of then_ns, which a next one replaces once it is read too.
+ * NULL: there is none.
+ */
+const struct report *tui_data__then(const struct tui_data *d, const struct tui_ui *ui);
 const struct tui_dev_data *tui_data__dev(const struct tui_data *d, uint8_t dev); /* NULL: none */
 void tui_data__done(struct tui_data *d);
 

@@ -201,14 +201,38 @@ static unsigned first_tab(unsigned chosen, unsigned width)
 	return first;
 }
 
-void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
+/* What the table is of, where a moment is held and it could be of that: "" where that goes without saying. */
+static void say_moment(char *text, size_t size, const struct tui_ui *ui, const struct tui_data *d)
 {
-	const struct tui_tab_state *t = &ui->tabs[ui->tab];
-	unsigned x = at.x, end = at.x + at.w, all = 0, first = 0;
+	const struct report *then = tui_data__then(d, ui);
+	char a[24];
+	int n;
+
+	text[0] = '\0';
+	if (!ui->is_held || !tui_tables[ui->tab].follows)
+		return;
+	if (then)
+		n = snprintf(text, size, "as of %s", fmt_ns(a, d->then_ns));
+	else
+		n = snprintf(text, size, "as of %s", ui->is_live ? "now" : "the end");
+	if (d->is_reading)
+		snprintf(text + n, size - (size_t)n, ", reading %u %%", d->read_percent);
+	else if (!ui->is_live && !ui->has_moment)
+		snprintf(text + n, size - (size_t)n, ", not traced then");
+}
+
+void tui_tabs__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d)
+{
+	const struct tui_tab_state *t = tui_ui__table(ui);
+	unsigned x = at.x, end, all = 0, first = 0;
 	char text[80];
 
 	if (!at.h)
 		return;
+	say_moment(text, sizeof(text), ui, d);
+	if (text[0] && at.w > 40)
+		put_right(c, &at, TUI_WARN, text);
+	end = at.x + at.w;
 	for (unsigned i = 0; i < TUI_TABS; i++)
 		all += tab_width(i);
 	if (all > at.w) /* the chosen one is always seen */
@@ -288,7 +312,7 @@ struct key_hint {
 	int live_only;
 };
 
-void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_words *words)
+void tui_keys__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_words *words)
 {
 	static const struct key_hint hints[] = {
 		{ "q", "quit", 0 },	{ "?", "help", 0 },   { "v", "verdict", 0 }, { "Tab", "table", 0 }, { "s", "sort", 0 },
@@ -314,7 +338,7 @@ void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		return;
 	}
 	if (ui->filter[0]) { /* rows are missing: never unsaid */
-		const struct tui_tab_state *t = &ui->tabs[ui->tab];
+		const struct tui_tab_state *t = tui_ui__table(ui);
 
 		snprintf(text, sizeof(text), "/%s", ui->filter);
 		x += canvas__text(c, x, at.y, end - x, TUI_WARN, text) + 2;

@@ -19,9 +19,10 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		    const struct report *r);
 /* As many of its lines as there is room for. is_whole: with that of losses and cost, and a blank line behind each. */
 void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, const struct tui_words *words, int is_whole);
-void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui);
+/* And at the right what the table is of, where a moment is held. */
+void tui_tabs__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d);
 void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);
-void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_words *words);
+void tui_keys__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_words *words);
 void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui);
 
 #endif

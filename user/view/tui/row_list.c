@@ -64,6 +64,7 @@ void tui_rows__fill(struct tui_rows *rows, const struct tui_table *t, const stru
 {
 	struct drawn d = drawn_as(AS_TUI, r);
 
+	d.is_then = rows->is_then;
 	rows->cols_cnt = table__shown(t->table, &d, rows->cols);
 	rows->cols_cnt = rows->cols_cnt < TUI_COLS_MAX ? rows->cols_cnt : TUI_COLS_MAX;
 	t->fill(rows, &d, dev);

@@ -14,20 +14,30 @@
 #include "view/tables/tables.h"
 #include "view/tui/table.h"
 
+/* What shares are of: the peak, or what was live at the moment that is held. */
+static uint64_t whole_of(const struct drawn *d)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < d->r->devs_cnt; i++)
+		sum += d->r->devs[i].live;
+	return d->is_then ? sum : report_peak_sum(d->r);
+}
+
 /* --- operators and regions -------------------------------------------------------------------------- */
 
 static void fill_op(struct tui_rows *rows, const struct drawn *d, const struct report_op *op)
 {
 	struct tui_row *row = tui_rows__add(rows, d, op);
 
-	if (!op->live && !op->at_peak)
+	if (!op->live && (d->is_then || !op->at_peak))
 		row->style = TUI_DIM;
 }
 
 static void fill_ops(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
-	d->whole = report_peak_sum(d->r);
+	d->whole = whole_of(d);
 	for (size_t i = 0; i < d->r->ops.cnt; i++)
 		fill_op(rows, d, &d->r->ops.rows[i]);
 	if (d->r->ops.none.alloc_count)
@@ -37,7 +47,7 @@ static void fill_ops(struct tui_rows *rows, struct drawn *d, const struct report
 static void fill_regions(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
-	d->whole = report_peak_sum(d->r);
+	d->whole = whole_of(d);
 	for (size_t i = 0; i < d->r->regions.cnt; i++)
 		fill_op(rows, d, &d->r->regions.rows[i]);
 }
@@ -260,7 +270,7 @@ static void fill_leaks(struct tui_rows *rows, struct drawn *d, const struct repo
 static void fill_stacks(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
-	d->whole = report_peak_sum(d->r);
+	d->whole = whole_of(d);
 	for (size_t i = 0; i < d->r->stacks.cnt; i++)
 		tui_rows__add(rows, d, &d->r->stacks.rows[i]);
 }
@@ -373,20 +383,20 @@ static void fill_trace(struct tui_rows *rows, struct drawn *d, const struct repo
 }
 
 const struct tui_table tui_tables[TUI_TABS] = {
-	[TUI_OPS] = { "Operators", "no operator has allocated yet", &op_table, fill_ops },
-	[TUI_REGIONS] = { "Regions", "no region or backward node yet", &region_table, fill_regions },
+	[TUI_OPS] = { "Operators", "no operator has allocated yet", &op_table, fill_ops, .follows = 1 },
+	[TUI_REGIONS] = { "Regions", "no region or backward node yet", &region_table, fill_regions, .follows = 1 },
 	[TUI_PEAK] = { "Peak", "no block yet", &peak_table, fill_peak },
 	[TUI_BLOCKS] = { "Blocks", "no block yet", &block_table, fill_blocks },
 	[TUI_THREADS] = { "Threads", "no block yet", &thread_table, fill_threads },
-	[TUI_PROCS] = { "Processes", "no process yet", &proc_table, fill_procs },
+	[TUI_PROCS] = { "Processes", "no process yet", &proc_table, fill_procs, .follows = 1 },
 	[TUI_TRACE] = { "Trace", "", &trace_table, fill_trace },
-	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", &segment_table, fill_segments },
-	[TUI_NAMES] = { "Names", "no name known (docs/names.md)", &tensor_table, fill_names },
-	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", &module_table, fill_modules },
+	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", &segment_table, fill_segments, .follows = 1 },
+	[TUI_NAMES] = { "Names", "no name known (docs/names.md)", &tensor_table, fill_names, .follows = 1 },
+	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", &module_table, fill_modules, .follows = 1 },
 	[TUI_STEPS] = { "Steps", "no step is over yet", &step_table, fill_steps },
 	[TUI_SAVED] = { "Kept", "no backward pass is known yet (docs/saved.md)", &saved_table, fill_saved },
 	[TUI_COMPILES] = { "Recompiles", "nothing was compiled again (docs/compiled.md)", &recompile_table, fill_compiles },
 	[TUI_PLACES] = { "Generated", "no line of generated code has allocated (docs/compiled.md)", &place_table, fill_places },
 	[TUI_LEAKS] = { "Leaks", "nothing grows, as far as that can be said yet (docs/leaks.md)", &leak_table, fill_leaks },
-	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks },
+	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks, .follows = 1 },
 };

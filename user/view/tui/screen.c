@@ -4,17 +4,19 @@
 #include "view/tui/chart.h"
 #include "view/tui/table.h"
 
-static int draw_table(struct canvas *c, const struct tui_layout *l, struct tui_ui *ui, const struct report *r,
-		      const struct report_dev *dev)
+static int draw_table(struct canvas *c, const struct tui_layout *l, struct tui_ui *ui, const struct tui_data *d,
+		      const struct report *r, const struct report_dev *dev)
 {
 	const struct tui_table *t = &tui_tables[ui->tab];
-	struct tui_rows rows = { 0 };
+	const struct report *then = t->follows ? tui_data__then(d, ui) : NULL;
+	struct tui_rows rows = { .is_then = then != NULL };
 	int err;
 
-	tui_rows__fill(&rows, t, r, dev);
+	ui->is_then = rows.is_then;
+	tui_rows__fill(&rows, t, then ? then : r, dev);
 	tui_rows__arrange(&rows, t, ui);
 	tui_table__draw(c, l->table, t, &rows, ui);
-	tui_tabs__draw(c, l->tabs, ui);
+	tui_tabs__draw(c, l->tabs, ui, d);
 	err = rows.err;
 	tui_rows__done(&rows);
 	return err;
@@ -34,6 +36,7 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 		tui_keys__draw(c, l.keys, ui, words);
 		return 0;
 	}
+	ui->is_then = 0;
 	ui->devs = r->devs_cnt;
 	if (ui->dev >= r->devs_cnt)
 		ui->dev = r->devs_cnt ? r->devs_cnt - 1 : 0;
@@ -55,7 +58,7 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 	tui_verdict__draw(c, l.verdict, r, words, 0);
 	is_held = tui_chart__draw(c, l.chart, ui, d, r, dev, &held);
 	tui_cats__draw(c, l.cats, ui, r, dev, is_held ? &held : NULL);
-	err = l.table.h ? draw_table(c, &l, ui, r, dev) : 0;
+	err = l.table.h ? draw_table(c, &l, ui, d, r, dev) : 0;
 	tui_keys__draw(c, l.keys, ui, words); /* after the table: it tells how many rows match */
 	return err;
 }

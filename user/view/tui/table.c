@@ -34,9 +34,14 @@ static int row_cmp(const void *pa, const void *pb, void *ctx)
 	return o->is_up ? -r : r;
 }
 
-void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, const struct tui_ui *ui)
+static struct tui_tab_state *state_of(struct tui_ui *ui, const struct tui_rows *rows, const struct tui_table *t)
 {
-	const struct tui_tab_state *s = &ui->tabs[t - tui_tables];
+	return rows->is_then ? &ui->then_tabs[t - tui_tables] : &ui->tabs[t - tui_tables];
+}
+
+void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, struct tui_ui *ui)
+{
+	const struct tui_tab_state *s = state_of(ui, rows, t);
 	struct order o = { .col = s->sort < rows->cols_cnt ? s->sort : 0, .is_up = s->is_up };
 	size_t kept = 0;
 
@@ -182,7 +187,7 @@ static void draw_detail(struct canvas *c, struct rect at, const struct tui_rows 
 void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_rows *rows,
 		     struct tui_ui *ui)
 {
-	struct tui_tab_state *s = &ui->tabs[t - tui_tables];
+	struct tui_tab_state *s = state_of(ui, rows, t);
 	unsigned widths[TUI_COLS_MAX], page = at.h ? at.h - 1 : 0;
 
 	tui_tab_state__settle(s, rows->cnt, page, rows->cols_cnt);

@@ -29,6 +29,7 @@ struct tui_rows {
 	struct tui_row *rows;
 	size_t cnt, cap;
 	uint64_t whole;
+	uint8_t is_then; /* from a report of the held moment; the caller's to say before they are filled */
 	char **texts; /* made for this table, owned */
 	size_t texts_cnt, texts_cap;
 	int err;
@@ -39,6 +40,7 @@ struct tui_table {
 	const char *empty; /* said when there is no row */
 	const struct table *table;
 	void (*fill)(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev);
+	uint8_t follows; /* a held moment: a report says this of what was live then, not of the peak alone */
 };
 
 extern const struct tui_table tui_tables[TUI_TABS];
@@ -49,7 +51,7 @@ struct tui_row *tui_rows__add(struct tui_rows *rows, const struct drawn *d, cons
 void tui_rows__done(struct tui_rows *rows);
 
 /* Sorted and filtered as asked. */
-void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, const struct tui_ui *ui);
+void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, struct tui_ui *ui);
 void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_rows *rows,
 		     struct tui_ui *ui);
 

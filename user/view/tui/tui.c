@@ -107,6 +107,7 @@ int tui__sample(struct tui *t, const struct report *r)
 int tui__input(struct tui *t)
 {
 	unsigned did = 0;
+	int was_held = t->ui.is_held;
 	uint32_t key;
 	int err;
 
@@ -117,14 +118,45 @@ int tui__input(struct tui *t)
 			t->message[0] = '\0';
 		did |= tui_ui__key(&t->ui, key);
 	}
+	if (t->opts.is_live && t->ui.is_held && !was_held)
+		tui__message(t, "Tables show now. Of a moment: record with w, then memtrace report F --tui");
 	if (!t->ui.is_paused) {
 		report__free(t->held);
 		t->held = NULL;
 	}
+	if (!t->ui.is_held)
+		t->data.is_reading = 0;
 	if (did & TUI_QUIT)
 		tui__message(t, t->opts.is_live ? "detaching; the report follows" : NULL);
 	err = tui__draw(t);
 	return err ? err : (int)did;
+}
+
+int tui__wants(const struct tui *t, uint64_t *ret_rel_ns)
+{
+	const struct tui_ui *ui = &t->ui;
+
+	if (ui->is_live || !ui->is_held || !ui->has_moment || (t->data.has_then && t->data.then_ns == ui->moment_ns))
+		return 0;
+	*ret_rel_ns = ui->moment_ns;
+	return 1;
+}
+
+int tui__reading(struct tui *t, unsigned percent)
+{
+	t->data.is_reading = 1;
+	t->data.read_percent = percent;
+	return tui__draw(t);
+}
+
+int tui__then(struct tui *t, uint64_t rel_ns, struct report *then)
+{
+	report__free(t->data.then);
+	t->data.then = then;
+	t->data.then_ns = rel_ns;
+	t->data.has_then = 1;
+	t->data.is_reading = 0;
+	return tui__draw(t);
 }
 
 void tui__mark(struct tui *t)

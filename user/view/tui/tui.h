@@ -28,6 +28,12 @@ int tui__show(struct tui *t, struct report *r);
 int tui__sample(struct tui *t, const struct report *r);
 /* stdin has something to read, or the window another size: bits of enum tui_action, or -ENOMEM. */
 int tui__input(struct tui *t);
+/* 1: a recording's moment is held that was not read yet, so many ns after the start. Else 0. */
+int tui__wants(const struct tui *t, uint64_t *ret_rel_ns);
+/* How much of the way to it was read; draws. */
+int tui__reading(struct tui *t, unsigned percent);
+/* What the recording says of it, ours from now on; NULL: it could not be read. */
+int tui__then(struct tui *t, uint64_t rel_ns, struct report *then);
 void tui__mark(struct tui *t); /* at the last report's time */
 /* For the last line, from the next draw on; copied. NULL: none. */
 void tui__message(struct tui *t, const char *text);

@@ -21,14 +21,27 @@ static const uint8_t sort_first[TUI_TABS] = {
 	[TUI_STACKS] = 1,
 };
 
+/* Of a held moment: what lived then. */
+static const uint8_t sort_then[TUI_TABS] = {
+	[TUI_OPS] = 1, [TUI_REGIONS] = 2, [TUI_PROCS] = 4, [TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2,
+	[TUI_STACKS] = 1,
+};
+
 void tui_ui__init(struct tui_ui *ui, int is_live)
 {
 	memset(ui, 0, sizeof(*ui));
 	ui->is_live = is_live;
 	ui->is_color = ui->is_fine = 1;
-	for (unsigned i = 0; i < TUI_TABS; i++)
+	for (unsigned i = 0; i < TUI_TABS; i++) {
 		ui->tabs[i].sort = sort_first[i];
+		ui->then_tabs[i].sort = sort_then[i];
+	}
 	ui->tab = is_live ? TUI_OPS : TUI_PEAK;
+}
+
+struct tui_tab_state *tui_ui__table(struct tui_ui *ui)
+{
+	return ui->is_then ? &ui->then_tabs[ui->tab] : &ui->tabs[ui->tab];
 }
 
 void tui_tab_state__settle(struct tui_tab_state *t, size_t rows, unsigned page, unsigned cols)
@@ -101,7 +114,7 @@ static void tab__sort(struct tui_tab_state *t, int by)
 /* Movement inside the table. 0: not such a key. */
 static int ui__move_key(struct tui_ui *ui, uint32_t key)
 {
-	struct tui_tab_state *t = &ui->tabs[ui->tab];
+	struct tui_tab_state *t = tui_ui__table(ui);
 	int64_t page = t->page > 1 ? t->page - 1 : 1;
 
 	switch (key) {
@@ -167,7 +180,7 @@ static void ui__span(struct tui_ui *ui, int by)
 /* What is shown and how. 0: not such a key. */
 static int ui__view_key(struct tui_ui *ui, uint32_t key)
 {
-	struct tui_tab_state *t = &ui->tabs[ui->tab];
+	struct tui_tab_state *t = tui_ui__table(ui);
 
 	if (key >= '0' && key <= '9') {
 		ui__go(ui, (int)(key == '0' ? 9 : key - '1') - (int)ui->tab);

@@ -43,12 +43,16 @@ struct tui_tab_state {
 
 struct tui_ui {
 	struct tui_tab_state tabs[TUI_TABS];
+	struct tui_tab_state then_tabs[TUI_TABS]; /* the same tables of a held moment: they have other columns */
 	enum tui_tab tab;
 	size_t dev;	/* index into the report's devices; the drawing keeps it inside */
 	size_t devs;	/* told by the drawing */
 	unsigned span;	/* of the chart, see tui_span_ns */
 	int is_held;	/* a moment of the chart is looked at: the one in whose column … */
 	uint64_t held_ns; /* … this is, since the start */
+	int has_moment;	    /* told by the drawing: it was traced, … */
+	uint64_t moment_ns; /* … and this is the highest known one of its column */
+	int is_then;	    /* told by the drawing: the table shows it */
 	uint64_t col_ns, now_ns, peak_ns; /* told by the drawing: a column's time; the trace's so far; when it was highest */
 	uint32_t cats;	/* told by the drawing: bits of the categories that the chart shows */
 	enum tui_chart_size chart;
@@ -61,6 +65,7 @@ struct tui_ui {
 };
 
 void tui_ui__init(struct tui_ui *ui, int is_live);
+struct tui_tab_state *tui_ui__table(struct tui_ui *ui); /* of the table that is shown */
 /* Returns bits of enum tui_action. */
 unsigned tui_ui__key(struct tui_ui *ui, uint32_t key);
 /* Time that the chart shows, 0: all of it. */
