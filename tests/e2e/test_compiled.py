@@ -147,8 +147,8 @@ def check_page(mtr, lines):
 def check_tui(mtr, lines):
     """The tab has the heaviest line, and Enter all of its words."""
     with test_tui.Tmux(f"{mt.MEMTRACE} report {mtr} --tui", 160, 50) as tui:
-        tui.wait(r"1 Operators")
-        tui.keys("0", *["Right"] * 4)
+        tui.wait(r"1 Peak")
+        tui.keys("1", "Left")
         tui.wait(r"allocated.*buffer.*operator.*made of.*graph.*line")
         tui.keys("Enter")
         first = lines[0]

@@ -147,7 +147,7 @@ def check_page(mtr, c):
 def check_tui(mtr, c):
     with test_tui.Tmux(f"{mt.MEMTRACE} report {mtr} --tui", 120, 40) as tui:
         tui.wait(rf"{c['recompiles']} recompiles +\d+ steps")
-        tui.keys("0", "Right", "Right", "Right")
+        tui.keys("1", "Left", "Left")
         tui.wait(r"because.*\n before .*forward \(recompiled.py:\d+\) +tensor 'x' size mismat")
         tui.wait(r"\n step \d+ .* 64\.0 MiB .*tensor 'x' size mismat.*\n step \d+ .*Dynamo recompile limit exceeded")
         mt.check("\u21bb" in tui.screen(), f"no sign of it under the chart: {tui.screen()}")

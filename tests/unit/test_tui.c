@@ -202,6 +202,44 @@ static void test_column_little_is_not_nothing(void **state)
 
 /* --- keys ------------------------------------------------------------------------------------------------- */
 
+static void put_utf8(FILE *out, uint32_t cp)
+{
+	char utf8[4];
+
+	fwrite(utf8, 1, utf8_encode(cp, utf8), out);
+}
+
+/* As text, blanks at the ends of lines left out. */
+static void canvas__dump(const struct canvas *c, FILE *out)
+{
+	for (unsigned y = 0; y < c->h; y++) {
+		unsigned end = c->w;
+
+		while (end && canvas__at(c, end - 1, y)->cp == ' ')
+			end--;
+		for (unsigned x = 0; x < end; x++)
+			if (canvas__at(c, x, y)->cp)
+				put_utf8(out, canvas__at(c, x, y)->cp);
+		fputc('\n', out);
+	}
+}
+
+static char *tabs_text(unsigned w, struct tui_ui *ui, const struct tui_data *d)
+{
+	struct canvas c;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	assert_int_equal(canvas__init(&c, w, 1), 0);
+	tui_tabs__draw(&c, (struct rect){ 0, 0, w, 1 }, ui, d);
+	canvas__dump(&c, f);
+	fclose(f);
+	canvas__done(&c);
+	return text;
+}
+
 static void type(struct tui_ui *ui, const char *keys)
 {
 	for (; *keys; keys++)
@@ -215,15 +253,21 @@ static void test_keys(void **state)
 	(void)state;
 	tui_ui__init(&ui, 1);
 	type(&ui, "\t");
-	assert_int_equal(ui.tab, TUI_REGIONS);
+	assert_int_equal(ui.tab, TUI_STACKS);
 	tui_ui__key(&ui, TUI_KEY_BACK_TAB);
 	tui_ui__key(&ui, TUI_KEY_LEFT);
-	assert_int_equal(ui.tab, TUI_STACKS);
-	type(&ui, "9");
-	assert_int_equal(ui.tab, TUI_NAMES);
-	type(&ui, "0");
 	assert_int_equal(ui.tab, TUI_MODULES);
 	type(&ui, "1");
+	assert_int_equal(ui.tab, TUI_PEAK);
+	tui_ui__key(&ui, TUI_KEY_LEFT);
+	assert_int_equal(ui.tab, TUI_PLACES);
+	type(&ui, "2");
+	assert_int_equal(ui.tab, TUI_LEAKS);
+	type(&ui, "5");
+	assert_int_equal(ui.tab, TUI_STACKS);
+	type(&ui, "0");
+	assert_int_equal(ui.tab, TUI_TRACE);
+	type(&ui, "4");
 	assert_int_equal(ui.tab, TUI_OPS);
 	tui_tab_state__settle(&ui.tabs[TUI_OPS], 100, 10, 8);
 	type(&ui, "jjjk");
@@ -272,6 +316,43 @@ static void test_keys(void **state)
 	tui_ui__init(&ui, 0);
 	assert_int_equal(tui_ui__key(&ui, 'm') | tui_ui__key(&ui, 'w') | tui_ui__key(&ui, 't') | tui_ui__key(&ui, ' '), 0);
 	assert_int_equal(ui.is_paused, 0);
+}
+
+/* On any screen the chosen table is in the line, and each end of it says how many more there are. */
+static void test_tabs_say_how_many_more(void **state)
+{
+	struct tui_data d = { .now = NULL };
+	struct tui_ui ui;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	for (unsigned w = 30; w < 220; w++)
+		for (unsigned tab = 0; tab < TUI_TABS; tab++) {
+			unsigned seen = 0, before = 0, behind = 0;
+			char *text, *more;
+
+			ui.tab = (enum tui_tab)tab;
+			text = tabs_text(w, &ui, &d);
+			assert_non_null(strstr(text, tui_tables[tab].name));
+			for (unsigned i = 0; i < TUI_TABS; i++)
+				seen += strstr(text, tui_tables[i].name) != NULL;
+			if (!strncmp(text, "\xe2\x80\xb9+", 4)) /* ‹ */
+				before = (unsigned)atoi(text + 4);
+			more = strrchr(text, '+');
+			if (more && more > text + 4)
+				behind = (unsigned)atoi(more + 1);
+			if (before + seen + behind != TUI_TABS)
+				print_message("%u columns: %s\n", w, text);
+			assert_int_equal(before + seen + behind, TUI_TABS);
+			free(text);
+		}
+	ui.tab = TUI_PEAK;
+	for (unsigned i = 0; i < 5; i++) {
+		char *text = tabs_text(79, &ui, &d);
+
+		assert_non_null(strstr(text, tui_tables[i].name)); /* without a key */
+		free(text);
+	}
 }
 
 static void test_filter_is_typed(void **state)
@@ -469,28 +550,6 @@ static void data_done(struct tui_data *d)
 {
 	d->now = NULL; /* not of the heap */
 	tui_data__done(d);
-}
-
-static void put_utf8(FILE *out, uint32_t cp)
-{
-	char utf8[4];
-
-	fwrite(utf8, 1, utf8_encode(cp, utf8), out);
-}
-
-/* As text, blanks at the ends of lines left out. */
-static void canvas__dump(const struct canvas *c, FILE *out)
-{
-	for (unsigned y = 0; y < c->h; y++) {
-		unsigned end = c->w;
-
-		while (end && canvas__at(c, end - 1, y)->cp == ' ')
-			end--;
-		for (unsigned x = 0; x < end; x++)
-			if (canvas__at(c, x, y)->cp)
-				put_utf8(out, canvas__at(c, x, y)->cp);
-		fputc('\n', out);
-	}
 }
 
 static void check_golden(const char *name, const struct canvas *c)
@@ -812,6 +871,45 @@ static void test_tables_of_a_held_moment(void **state)
 	free(text);
 }
 
+/* A verdict that is cut says how to see all of it; there it scrolls, and a command is one piece for a shell. */
+static void test_all_of_the_verdict(void **state)
+{
+	struct report r = fix_report();
+	struct tui_data d = data_of(&r);
+	const struct tui_words words = { "", 0, "/data/recordings/of/a/long/path/job.mtr" };
+	struct tui_ui ui;
+	char *text, *first;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\xe2\x80\xa6 v: 5 more lines\n"));
+	free(text);
+	type(&ui, "v");
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\n   memtrace report /data/recordings/of/a/long/path/job.mtr --leaks\n"));
+	assert_non_null(strstr(text, "all of it is here"));
+	free(text);
+	first = screen_text(50, 11, &ui, &d, &r, &words);
+	assert_null(strstr(first, "memtrace report"));
+	assert_non_null(strstr(first, "lines from 1 of"));
+	type(&ui, "j ");
+	text = screen_text(50, 11, &ui, &d, &r, &words);
+	assert_true(ui.is_verdict);
+	assert_non_null(strstr(text, "   memtrace report \\\n   /data/recordings/of/a/long/path/job.mtr \\\n   --leaks\n"));
+	free(text);
+	tui_ui__key(&ui, TUI_KEY_END);
+	free(screen_text(50, 11, &ui, &d, &r, &words));
+	tui_ui__key(&ui, TUI_KEY_HOME);
+	text = screen_text(50, 11, &ui, &d, &r, &words);
+	assert_string_equal(text, first);
+	free(text);
+	free(first);
+	type(&ui, "v");
+	assert_false(ui.is_verdict);
+	data_done(&d);
+}
+
 static char *drawn_near(struct tui_ui *ui, struct report *r, const struct report_dev *dev)
 {
 	const struct rect at = { 0, 0, 60, 11 }; /* 50 columns */
@@ -980,11 +1078,13 @@ int main(void)
 		cmocka_unit_test(test_hist_keeps_the_fullest_whole), cmocka_unit_test(test_hist_is_bounded_and_reaches_back),
 		cmocka_unit_test(test_scale_is_round), cmocka_unit_test(test_column_stacks),
 		cmocka_unit_test(test_column_little_is_not_nothing), cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_tabs_say_how_many_more),
 		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
+		cmocka_unit_test(test_all_of_the_verdict),
 		cmocka_unit_test(test_a_held_moment),
 		cmocka_unit_test(test_tables_of_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_sampling_is_said),

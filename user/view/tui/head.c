@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
-#include "verdict/verdict.h"
 #include "view/report_words.h"
 #include "view/tables/leaks.h"
 #include "view/tables/segments.h"
@@ -126,79 +125,21 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	}
 }
 
-/* Bytes of a line of at most `cols` columns: up to a blank where there is one. */
-static size_t line_len(const char *text, unsigned cols)
-{
-	size_t len = 0, blank = 0;
-	unsigned have = 0;
-
-	for (; text[len] && have <= cols; len++) {
-		have += ((unsigned char)text[len] & 0xc0) != 0x80;
-		if (text[len] == ' ' && have <= cols + 1)
-			blank = len;
-	}
-	return text[len] || have > cols ? (blank ? blank : len - 1) : len;
-}
-
-/* Returns the lines used. */
-static unsigned put_wrapped(struct canvas *c, struct rect at, enum tui_style style, const char *before, const char *words)
-{
-	char text[VERDICT_BYTES + 16], line[VERDICT_BYTES + 16];
-	const char *rest = text;
-	unsigned used = 0;
-
-	snprintf(text, sizeof(text), "%s%s", before, words);
-	while (*rest && used < at.h && at.w) {
-		unsigned indent = used ? 2 : 0;
-		size_t len = used + 1 == at.h ? strlen(rest) : line_len(rest, at.w - indent);
-
-		snprintf(line, sizeof(line), "%.*s", (int)len, rest);
-		canvas__text(c, at.x + indent, at.y + used++, at.w - indent, style, line);
-		for (rest += len; *rest == ' ';)
-			rest++;
-	}
-	return used;
-}
-
-static unsigned put_verdict_line(struct canvas *c, struct rect at, const struct verdict_line *l)
-{
-	enum tui_style style = l->severity == VERDICT_PROBLEM ? TUI_BAD : l->severity == VERDICT_HINT ? TUI_BOLD : TUI_PLAIN;
-	unsigned used = put_wrapped(c, at, style, "", l->text);
-
-	at.y += used;
-	at.h -= used;
-	return used + (l->next[0] ? put_wrapped(c, at, TUI_DIM, "next: ", l->next) : 0);
-}
-
-void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, const struct tui_words *words, int is_whole)
-{
-	struct verdict v;
-
-	if (at.w < 20)
-		return;
-	verdict__of(&v, r, words->file);
-	for (size_t i = 0; i < v.cnt && at.h; i++) {
-		unsigned used = v.lines[i].kind == VERDICT_COMPLETE && !is_whole ? 0 : put_verdict_line(c, at, &v.lines[i]);
-
-		used += is_whole && used < at.h;
-		at.y += used;
-		at.h -= used;
-	}
-}
+#define MORE_COLS 5 /* of "‹+12 " and " +12›" */
 
 static unsigned tab_width(unsigned i)
 {
-	return (unsigned)strlen(tui_tables[i].name) + 4;
+	return (unsigned)strlen(tui_tables[i].name) + (i < 10 ? 4 : 2);
 }
 
-/* The leftmost with which the chosen one still fits. */
-static unsigned first_tab(unsigned chosen, unsigned width)
+/* How many tabs from `first` on there is room for; those that there is none for are counted at that end. */
+static unsigned tabs_from(unsigned first, unsigned width)
 {
-	unsigned first = chosen, used = tab_width(chosen);
+	unsigned used = first ? MORE_COLS : 0, i = first;
 
-	while (first && used + tab_width(first - 1) <= width)
-		used += tab_width(--first);
-	return first;
+	while (i < TUI_TABS && used + tab_width(i) + (i + 1 < TUI_TABS ? MORE_COLS : 0) <= width)
+		used += tab_width(i++);
+	return i - first;
 }
 
 /* What the table is of, where a moment is held and it could be of that: "" where that goes without saying. */
@@ -224,7 +165,7 @@ static void say_moment(char *text, size_t size, const struct tui_ui *ui, const s
 void tui_tabs__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d)
 {
 	const struct tui_tab_state *t = tui_ui__table(ui);
-	unsigned x = at.x, end, all = 0, first = 0;
+	unsigned x = at.x, end, first = 0, cnt;
 	char text[80];
 
 	if (!at.h)
@@ -233,24 +174,21 @@ void tui_tabs__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 	if (text[0] && at.w > 40)
 		put_right(c, &at, TUI_WARN, text);
 	end = at.x + at.w;
-	for (unsigned i = 0; i < TUI_TABS; i++)
-		all += tab_width(i);
-	if (all > at.w) /* the chosen one is always seen */
-		first = first_tab(ui->tab, at.w);
-	for (unsigned i = first; i < TUI_TABS && x < end; i++) {
+	while (first < (unsigned)ui->tab && first + tabs_from(first, at.w) <= (unsigned)ui->tab) /* the chosen one is seen */
+		first++;
+	cnt = tabs_from(first, at.w);
+	snprintf(text, sizeof(text), "\xe2\x80\xb9+%-3u", first); /* ‹ */
+	x += first ? canvas__text(c, x, at.y, at.w, TUI_KEY, text) : 0;
+	for (unsigned i = first; i < first + (cnt ? cnt : 1) && x < end; i++) {
 		if (i < 10)
 			snprintf(text, sizeof(text), " %u %s ", (i + 1) % 10, tui_tables[i].name);
 		else
-			snprintf(text, sizeof(text), "  %s ", tui_tables[i].name);
-		if (i > (unsigned)ui->tab && x + strlen(text) + (i + 1 < TUI_TABS) > end) {
-			canvas__set(c, x, at.y, 0x203a, TUI_DIM, TUI_PLAIN); /* › */
-			x++;
-			break;
-		}
+			snprintf(text, sizeof(text), " %s ", tui_tables[i].name);
 		x += canvas__text(c, x, at.y, end - x, i == (unsigned)ui->tab ? TUI_TAB_ON : TUI_TAB, text);
 	}
-	if (first)
-		canvas__set(c, at.x, at.y, 0x2039, TUI_DIM, TUI_PLAIN); /* ‹ */
+	snprintf(text, sizeof(text), " +%u\xe2\x80\xba", TUI_TABS - first - cnt); /* › */
+	if (cnt && first + cnt < TUI_TABS)
+		x += canvas__text(c, x, at.y, end - x, TUI_KEY, text);
 	at = (struct rect){ x, at.y, end > x ? end - x : 0, 1 };
 	snprintf(text, sizeof(text), "%zu of %zu", t->rows ? t->row + 1 : 0, t->rows);
 	put_right(c, &at, TUI_DIM, text);
@@ -337,6 +275,17 @@ void tui_keys__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 		canvas__fit(c, x, at.y, end - x, TUI_WARN, words->message);
 		return;
 	}
+	if (ui->is_verdict) {
+		const struct tui_tab_state *t = &ui->verdict;
+
+		if (t->rows > 1) /* ↑↓ */
+			x += canvas__text(c, x, at.y, end - x, TUI_KEY, "\xe2\x86\x91\xe2\x86\x93 PgUp PgDn") + 1;
+		snprintf(text, sizeof(text), "lines from %zu of %zu   ", t->row + 1, t->rows + t->page - 1);
+		x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_DIM, t->rows > 1 ? text : "all of it is here   ");
+		x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_KEY, "q");
+		canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_DIM, " back");
+		return;
+	}
 	if (ui->filter[0]) { /* rows are missing: never unsaid */
 		const struct tui_tab_state *t = tui_ui__table(ui);
 
@@ -364,7 +313,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 {
 	static const struct key_hint lines[] = {
 		{ "q  F10  Ctrl-C", "leave; live: detach, and the report on the normal screen", 0 },
-		{ "Tab  1-0  \xe2\x86\x90 \xe2\x86\x92", "another table", 0 },
+		{ "Tab  1-0  \xe2\x86\x90 \xe2\x86\x92", "another table; \xe2\x80\xb9+3, +3\xe2\x80\xba: so many more", 0 },
 		{ "\xe2\x86\x91 \xe2\x86\x93  PgUp PgDn", "a row, a page (also j k); Home, End", 0 },
 		{ "Enter  v", "the row's texts in full; the whole verdict", 0 },
 		{ "s  S", "sort by the next column, the one before; r turns it round", 0 },

@@ -17,8 +17,12 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 		     const struct report *r, const struct tui_words *words);
 void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
 		    const struct report *r);
-/* As many of its lines as there is room for. is_whole: with that of losses and cost, and a blank line behind each. */
-void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r, const struct tui_words *words, int is_whole);
+/*
+ * conclusion.c: as many of the verdict's lines as there is room for, and how many more there are. Where the user wants
+ * all of it: that of losses and cost, too, commands on lines of their own, a blank line between sentences. 0 or -ENOMEM.
+ */
+int tui_verdict__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct report *r,
+		      const struct tui_words *words);
 /* And at the right what the table is of, where a moment is held. */
 void tui_tabs__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d);
 void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);

@@ -383,20 +383,20 @@ static void fill_trace(struct tui_rows *rows, struct drawn *d, const struct repo
 }
 
 const struct tui_table tui_tables[TUI_TABS] = {
-	[TUI_OPS] = { "Operators", "no operator has allocated yet", &op_table, fill_ops, .follows = 1 },
-	[TUI_REGIONS] = { "Regions", "no region or backward node yet", &region_table, fill_regions, .follows = 1 },
 	[TUI_PEAK] = { "Peak", "no block yet", &peak_table, fill_peak },
+	[TUI_LEAKS] = { "Leaks", "nothing grows, as far as that can be said yet (docs/leaks.md)", &leak_table, fill_leaks },
+	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", &module_table, fill_modules, .follows = 1 },
+	[TUI_OPS] = { "Operators", "no operator has allocated yet", &op_table, fill_ops, .follows = 1 },
+	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks, .follows = 1 },
 	[TUI_BLOCKS] = { "Blocks", "no block yet", &block_table, fill_blocks },
-	[TUI_THREADS] = { "Threads", "no block yet", &thread_table, fill_threads },
+	[TUI_STEPS] = { "Steps", "no step is over yet", &step_table, fill_steps },
+	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", &segment_table, fill_segments, .follows = 1 },
 	[TUI_PROCS] = { "Processes", "no process yet", &proc_table, fill_procs, .follows = 1 },
 	[TUI_TRACE] = { "Trace", "", &trace_table, fill_trace },
-	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", &segment_table, fill_segments, .follows = 1 },
 	[TUI_NAMES] = { "Names", "no name known (docs/names.md)", &tensor_table, fill_names, .follows = 1 },
-	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", &module_table, fill_modules, .follows = 1 },
-	[TUI_STEPS] = { "Steps", "no step is over yet", &step_table, fill_steps },
 	[TUI_SAVED] = { "Kept", "no backward pass is known yet (docs/saved.md)", &saved_table, fill_saved },
+	[TUI_REGIONS] = { "Regions", "no region or backward node yet", &region_table, fill_regions, .follows = 1 },
+	[TUI_THREADS] = { "Threads", "no block yet", &thread_table, fill_threads },
 	[TUI_COMPILES] = { "Recompiles", "nothing was compiled again (docs/compiled.md)", &recompile_table, fill_compiles },
 	[TUI_PLACES] = { "Generated", "no line of generated code has allocated (docs/compiled.md)", &place_table, fill_places },
-	[TUI_LEAKS] = { "Leaks", "nothing grows, as far as that can be said yet (docs/leaks.md)", &leak_table, fill_leaks },
-	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks, .follows = 1 },
 };

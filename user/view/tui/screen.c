@@ -28,7 +28,7 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 	struct tui_comp held = { 0 };
 	const struct report_dev *dev;
 	struct tui_layout l;
-	int err, is_held;
+	int err = 0, is_held;
 
 	tui_layout(&l, c->w, c->h, ui->chart);
 	if (!r) {
@@ -48,14 +48,16 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 		unsigned top = l.devs.y + 2;
 		struct rect room = { 0, top, c->w, l.honesty.y > top ? l.honesty.y - top : 0 };
 
-		tui_keys__draw(c, l.keys, ui, words);
 		if (ui->is_help)
 			tui_help__draw(c, room, ui);
 		else
-			tui_verdict__draw(c, (struct rect){ 1, top, c->w > 2 ? c->w - 2 : 0, room.h }, r, words, 1);
-		return 0;
+			err = tui_verdict__draw(c, (struct rect){ 1, top, c->w > 2 ? c->w - 2 : 0, room.h }, ui, r, words);
+		tui_keys__draw(c, l.keys, ui, words); /* after the verdict: it tells how many lines it has */
+		return err;
 	}
-	tui_verdict__draw(c, l.verdict, r, words, 0);
+	err = tui_verdict__draw(c, l.verdict, ui, r, words);
+	if (err)
+		return err;
 	is_held = tui_chart__draw(c, l.chart, ui, d, r, dev, &held);
 	tui_cats__draw(c, l.cats, ui, r, dev, is_held ? &held : NULL);
 	err = l.table.h ? draw_table(c, &l, ui, d, r, dev) : 0;

@@ -74,7 +74,7 @@ static void col_widths(const struct tui_rows *r, unsigned screen, unsigned sort,
 	for (unsigned i = r->cols_cnt; i-- && used > screen + 1;) /* too narrow: the last ones go */
 		if (i && i != sort && widths[i]) {
 			used -= widths[i] + 1;
-			wide -= r->cols[i]->tui.wide;
+			wide -= r->cols[i]->tui.wide != 0;
 			widths[i] = 0;
 		}
 	for (unsigned i = 0; i < r->cols_cnt && used < screen + 1; i++)

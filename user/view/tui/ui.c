@@ -59,6 +59,16 @@ void tui_tab_state__settle(struct tui_tab_state *t, size_t rows, unsigned page, 
 		t->top = rows > page ? rows - page : 0;
 }
 
+void tui_tab_state__scroll(struct tui_tab_state *t, size_t lines, unsigned page)
+{
+	size_t last = lines > page ? lines - page : 0;
+
+	t->page = page;
+	t->rows = last + 1;
+	t->row = t->row < last ? t->row : last;
+	t->top = t->row;
+}
+
 /* --- keys --------------------------------------------------------------------------------------- */
 
 static void ui__type(struct tui_ui *ui, uint32_t key)
@@ -111,10 +121,9 @@ static void tab__sort(struct tui_tab_state *t, int by)
 	t->row = t->top = 0;
 }
 
-/* Movement inside the table. 0: not such a key. */
-static int ui__move_key(struct tui_ui *ui, uint32_t key)
+/* Movement inside it. 0: not such a key. */
+static int tab__move_key(struct tui_tab_state *t, uint32_t key)
 {
-	struct tui_tab_state *t = tui_ui__table(ui);
 	int64_t page = t->page > 1 ? t->page - 1 : 1;
 
 	switch (key) {
@@ -246,11 +255,13 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
 		ui__type(ui, key);
 		return 0;
 	}
-	if (ui->is_help || ui->is_verdict) { /* any key goes back, q as in less */
+	if (ui->is_verdict && tab__move_key(&ui->verdict, key == ' ' ? TUI_KEY_PAGE_DOWN : key))
+		return 0;
+	if (ui->is_help || ui->is_verdict) { /* any other key goes back, q as in less */
 		ui->is_help = ui->is_verdict = 0;
 		return 0;
 	}
-	if (ui__move_key(ui, key) || ui__view_key(ui, key))
+	if (tab__move_key(tui_ui__table(ui), key) || ui__view_key(ui, key))
 		return 0;
 	switch (key) {
 	case 'q':
@@ -264,6 +275,7 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
 		return 0;
 	case 'v':
 		ui->is_verdict = 1;
+		ui->verdict.row = 0;
 		return 0;
 	case TUI_KEY_ESC: /* one thing after the other */
 		if (ui->is_detail)

@@ -12,9 +12,10 @@
 
 #include "view/tui/layout.h"
 
+/* What a trouble is looked for in stands first, where 80 columns and a digit reach; what is for few jobs alone stands last. */
 enum tui_tab {
-	TUI_OPS = 0, TUI_REGIONS, TUI_PEAK, TUI_BLOCKS, TUI_THREADS, TUI_PROCS, TUI_TRACE, TUI_SEGMENTS, TUI_NAMES,
-	TUI_MODULES, TUI_STEPS, TUI_SAVED, TUI_COMPILES, TUI_PLACES, TUI_LEAKS, TUI_STACKS,
+	TUI_PEAK = 0, TUI_LEAKS, TUI_MODULES, TUI_OPS, TUI_STACKS, TUI_BLOCKS, TUI_STEPS, TUI_SEGMENTS, TUI_PROCS, TUI_TRACE,
+	TUI_NAMES, TUI_SAVED, TUI_REGIONS, TUI_THREADS, TUI_COMPILES, TUI_PLACES,
 	TUI_TABS,
 };
 
@@ -53,6 +54,7 @@ struct tui_ui {
 	int has_moment;	    /* told by the drawing: it was traced, … */
 	uint64_t moment_ns; /* … and this is the highest known one of its column */
 	int is_then;	    /* told by the drawing: the table shows it */
+	struct tui_tab_state verdict; /* its lines, while is_verdict */
 	uint64_t col_ns, now_ns, peak_ns; /* told by the drawing: a column's time; the trace's so far; when it was highest */
 	uint32_t cats;	/* told by the drawing: bits of the categories that the chart shows */
 	enum tui_chart_size chart;
@@ -72,5 +74,7 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key);
 uint64_t tui_span_ns(unsigned span);
 /* Keeps the cursor inside rows and page. */
 void tui_tab_state__settle(struct tui_tab_state *t, size_t rows, unsigned page, unsigned cols);
+/* Lines without a cursor: row is the first that is shown. */
+void tui_tab_state__scroll(struct tui_tab_state *t, size_t lines, unsigned page);
 
 #endif
