@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """memtrace ps, --name, and the list that memtrace alone shows on a terminal. Other jobs of the machine are left alone."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import termios
 import time
@@ -112,11 +114,13 @@ def test_by_name():
 class Terminal:
     """memtrace alone, on a terminal."""
 
-    def __init__(self):
+    def __init__(self, term="xterm"):
         self.fd, side = pty.openpty()
         termios.tcsetwinsize(side, (24, 80))
+        self.before = termios.tcgetattr(self.fd)
         self.proc = subprocess.Popen([mt.MEMTRACE], stdin=side, stdout=side, stderr=side, start_new_session=True,
-                                     env=dict(os.environ, TERM="xterm"))
+                                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is a signal
+                                     env=dict(os.environ, TERM=term))
         os.close(side)
         self.text = ""
 
@@ -134,37 +138,93 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def end(self):
+        """All that it still wrote, its settings afterwards, its exit code."""
         while True:
             try:
-                if not os.read(self.fd, 65536):
-                    break
+                data = os.read(self.fd, 65536)
             except OSError:
                 break
+            if not data:
+                break
+            self.text += data.decode(errors="replace")
+        code = self.proc.wait(60)
+        after = termios.tcgetattr(self.fd)
         os.close(self.fd)
-        return self.proc.wait(60)
+        return code, after
+
+    def check_restored(self):
+        code, after = self.end()
+        mt.check(after == self.before, f"settings before {self.before}, after {after}")
+        mt.check(self.text.rfind(LEAVES) > self.text.rfind(ENTERS) >= 0, f"still on the other screen: {self.text[-500:]!r}")
+        mt.check(self.text.count("\x1b[?25l") <= self.text.count("\x1b[?12l\x1b[?25h") + self.text.count("\x1b[?25h\x1b[?0c")
+                 + self.text.count("\x1b[?12;25h"), f"the cursor is hidden: {self.text[-500:]!r}")
+        return code
 
 
-def test_choosing():
+ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
+
+
+def number_of(pid, text):
+    """The row of a process in what was drawn: cells that stayed blank are jumped over."""
+    found = re.search(rf"(\d+)(?: |\x1b\[\d+C|\x1b\[\d*[;\d]*m)+{pid}\b", text)
+    mt.check(found, f"no row of {pid}: {text[-2000:]!r}")
+    return int(found[1])
+
+
+def check_watches(t, job):
+    mt.wait_until(lambda: mt.probed(job.pid, mt.NEW), "its probes", 60)
+    t.type("q")
+    code = t.check_restored()
+    mt.check(code == 0, f"exit {code}")
+    mt.check_goes_on(job)
+
+
+def test_choosing_on_a_screen():
+    """By number or with arrow keys; and on every way out the terminal is as it was."""
     mt.need_root()
     job = mt.shared_job("mlp")
+    for way, code in (("q", 0), ("\x1b", 0), (signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, -signal.SIGTERM),
+                      (signal.SIGHUP, -signal.SIGHUP), ("\x03", -signal.SIGINT), (signal.SIGSEGV, -signal.SIGSEGV)):
+        t = Terminal()
+        t.wait_for("leaves")
+        mt.check(not termios.tcgetattr(t.fd)[3] & termios.ICANON, "keys come line by line")
+        if isinstance(way, str):
+            t.type(way)
+        else:
+            os.kill(t.proc.pid, way)
+        got = t.check_restored()
+        mt.check(got == code, f"{way!r}: exit {got}, not {code}")
     t = Terminal()
+    t.wait_for("leaves")
+    row = number_of(job.pid, t.text)
+    t.type("99999\n")
+    t.wait_for("none of these numbers")
+    t.type(f"{row}\n")
+    check_watches(t, job)
+    t = Terminal()
+    t.wait_for("leaves")
+    row = number_of(job.pid, t.text)
+    t.type("\x1bOF\x1bOH" + "j" * 20 + "k" * 20 + "\x1bOB" * (row - 1) + "\n")
+    check_watches(t, job)
+
+
+def test_choosing_line_by_line():
+    mt.need_root()
+    job = mt.shared_job("mlp")
+    t = Terminal("dumb")
     t.wait_for("q leaves:")
-    lines = t.text.replace("\r", "").splitlines()
-    mt.check(any("command" in l for l in lines) and max(map(len, lines)) <= 80, f"wider than the terminal: {lines}")
     t.type("q\n")
-    mt.check(t.end() == 0, "q leaves")
-    t = Terminal()
+    mt.check(t.end()[0] == 0, "q leaves")
+    t = Terminal("dumb")
     t.wait_for("q leaves:")
     t.type("0\n")
     t.wait_for("none of these numbers")
     number = next(m[1] for m in (re.match(rf" *(\d+) +{job.pid} ", x) for x in t.text.splitlines()) if m)
     t.type(f"{number}\n")
-    t.wait_for("\x1b[?1049h")
-    mt.wait_until(lambda: mt.probed(job.pid, mt.NEW), "its probes", 60)
-    t.type("q")
-    code = t.end()
-    mt.check(code == 0, f"exit {code}")
+    t.wait_for("time_s=")
+    os.kill(t.proc.pid, signal.SIGINT)
+    mt.check(t.end()[0] == 0, f"{t.text[-1000:]}")
     mt.check_goes_on(job)
-    # Without one it is the help, as for a script that has a mistake.
+    # Without a terminal it is the help, as for a script that has a mistake.
     done = mt.memtrace()
     mt.check(done.returncode == 2 and "Usage: memtrace" in done.stdout, f"{done.returncode} {done.stdout[:200]}")

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "unit/view_fix.h"
 #include "view/tui/chart.h"
+#include "view/tui/pick.h"
 #include "view/tui/screen.h"
 #include "view/tui/table.h"
 
@@ -871,6 +872,46 @@ static void test_tables_of_a_held_moment(void **state)
 	free(text);
 }
 
+/* Rows by number or arrow keys; a number that is none says so, and the cursor is always seen. */
+static void test_pick(void **state)
+{
+	static char lines[12][16];
+	char *texts[12];
+	struct tui_pick p;
+	struct canvas c;
+
+	(void)state;
+	for (unsigned i = 0; i < 12; i++) {
+		snprintf(lines[i], sizeof(lines[i]), i ? "row %u" : "heads", i);
+		texts[i] = lines[i];
+	}
+	tui_pick__init(&p, "which?", texts, 12, 10, 2);
+	assert_int_equal(tui_pick__key(&p, TUI_KEY_DOWN), TUI_PICK_GOES_ON);
+	assert_int_equal(tui_pick__key(&p, 'k'), TUI_PICK_GOES_ON);
+	assert_int_equal(tui_pick__key(&p, TUI_KEY_ENTER), TUI_PICKED);
+	assert_int_equal(p.rows.row, 2);
+	tui_pick__key(&p, '1');
+	assert_int_equal(p.rows.row, 0);
+	tui_pick__key(&p, '0');
+	assert_int_equal(p.rows.row, 9);
+	assert_int_equal(canvas__init(&c, 30, 6), 0);
+	tui_pick__draw(&p, &c);
+	assert_int_equal(canvas__at(&c, 0, 4)->is_on, 1); /* the last row, scrolled to */
+	canvas__done(&c);
+	tui_pick__key(&p, TUI_KEY_BACKSPACE);
+	assert_int_equal(p.rows.row, 0);
+	tui_pick__key(&p, '1');
+	assert_int_equal(tui_pick__key(&p, TUI_KEY_ENTER), TUI_PICK_GOES_ON);
+	assert_string_equal(p.wrong, "'11' is none of these numbers.");
+	tui_pick__key(&p, '0');
+	assert_int_equal(tui_pick__key(&p, TUI_KEY_ENTER), TUI_PICK_GOES_ON);
+	tui_pick__key(&p, '7');
+	assert_int_equal(tui_pick__key(&p, '\r'), TUI_PICKED);
+	assert_int_equal(p.rows.row, 6);
+	assert_int_equal(tui_pick__key(&p, 'q'), TUI_PICK_LEFT);
+	assert_int_equal(tui_pick__key(&p, TUI_KEY_ESC), TUI_PICK_LEFT);
+}
+
 /* A verdict that is cut says how to see all of it; there it scrolls, and a command is one piece for a shell. */
 static void test_all_of_the_verdict(void **state)
 {
@@ -1085,6 +1126,7 @@ int main(void)
 		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
 		cmocka_unit_test(test_all_of_the_verdict),
+		cmocka_unit_test(test_pick),
 		cmocka_unit_test(test_a_held_moment),
 		cmocka_unit_test(test_tables_of_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_sampling_is_said),

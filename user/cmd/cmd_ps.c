@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/capabilities.h"
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "live/survey.h"
 #include "target/kin.h"
 #include "view/tables/jobs.h"
+#include "view/tui/pick.h"
+#include "view/tui/tui.h"
 
 #define GENERATIONS_MAX 64
 
@@ -130,7 +133,7 @@ static size_t first_free(const struct survey *s)
 	return 0;
 }
 
-/* The number of a row; 0: none. */
+/* On a terminal that has lines alone: the number of a row; 0: none. */
 static size_t ask(const struct survey *s, size_t first)
 {
 	char line[64], *end;
@@ -156,9 +159,53 @@ static size_t ask(const struct survey *s, size_t first)
 	}
 }
 
-static int pick(struct options *o, const struct survey *s, struct err *err)
+/* Of a text, which is cut into them. 0 or -ENOMEM. */
+static int lines_of(char *text, char ***ret, size_t *ret_cnt)
 {
-	size_t first = first_free(s), n;
+	char *save = NULL;
+	size_t cap = 0;
+
+	*ret = NULL;
+	*ret_cnt = 0;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (!array_has_room(*ret, *ret_cnt, cap, 64))
+			return -ENOMEM;
+		(*ret)[(*ret_cnt)++] = line;
+	}
+	return 0;
+}
+
+/* The same on a whole screen. 0, or -errno. */
+static int choose(const struct options *o, const struct survey *s, size_t first, size_t *ret_number, struct err *err)
+{
+	struct view_opts v = view_opts_of(o);
+	int want_color = v.color, r;
+	char *text = NULL, **lines = NULL;
+	struct tui_pick p;
+	size_t size = 0, cnt = 0, rows = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	v.color = 0;
+	r = !out ? -ENOMEM : jobs_view_text(out, s, &v, 0, 1);
+	if (out && fclose(out) && !r)
+		r = -ENOMEM;
+	if (!r)
+		r = lines_of(text, &lines, &cnt);
+	while (jobs_view_row(s, rows + 1))
+		rows++;
+	if (!r) {
+		tui_pick__init(&p, "memtrace: which process?", lines, cnt, rows, first - 1);
+		r = tui_pick(&p, want_color);
+		*ret_number = r == TUI_PICKED ? p.rows.row + 1 : 0;
+	}
+	free(lines);
+	free(text);
+	return r < 0 ? err_set(err, r, "the terminal: %s", strerror(-r)) : 0;
+}
+
+/* None of them can be chosen. 0, or -errno. */
+static int refuse(const struct survey *s, struct err *err)
+{
 	int r;
 
 	if (!jobs_view_row(s, 1)) {
@@ -169,28 +216,49 @@ static int pick(struct options *o, const struct survey *s, struct err *err)
 	r = rights_check(err);
 	if (r < 0)
 		return r;
-	if (!first) {
-		err_set(err, -EBUSY, "each of them is being traced by another memtrace already");
-		return err_hint(err, "memtrace help says what else there is"), -EBUSY;
-	}
-	n = ask(s, first);
-	if (!n)
-		return 1;
+	if (first_free(s))
+		return 0;
+	err_set(err, -EBUSY, "each of them is being traced by another memtrace already");
+	return err_hint(err, "memtrace help says what else there is"), -EBUSY;
+}
+
+static int list(const struct options *o, const struct survey *s, struct err *err)
+{
+	struct view_opts v = view_opts_of(o);
+	int r = jobs_view_text(stdout, s, &v, 0, 1);
+
+	fflush(stdout);
+	return r < 0 ? err_set(err, r, "writing: %s", strerror(-r)) : 0;
+}
+
+static int pick(struct options *o, const struct survey *s, struct err *err)
+{
+	int refused = refuse(s, err), has_screen = !refused && tui_fits(), r = 0;
+	struct err why = { 0 };
+	size_t n = 0;
+
+	if (!has_screen)
+		r = list(o, s, refused ? &why : err);
+	if (refused || r < 0)
+		return refused ? refused : r;
+	if (has_screen)
+		r = choose(o, s, first_free(s), &n, err);
+	else
+		n = ask(s, first_free(s));
+	if (r < 0 || !n)
+		return r < 0 ? r : 1;
 	o->help = 0;
 	return add_pid(o, (pid_t)jobs_view_row(s, n)->pid, err);
 }
 
 int pick_job(struct options *o, struct err *err)
 {
-	struct view_opts v = view_opts_of(o);
 	struct survey s = { 0 };
 	int r = survey(&s, o, NULL, err);
 
 	if (r < 0)
 		return r;
-	r = jobs_view_text(stdout, &s, &v, 0, 1);
-	fflush(stdout);
-	r = r < 0 ? err_set(err, r, "writing: %s", strerror(-r)) : pick(o, &s, err);
+	r = pick(o, &s, err);
 	survey__done(&s);
 	return r;
 }

@@ -121,8 +121,7 @@ static void tab__sort(struct tui_tab_state *t, int by)
 	t->row = t->top = 0;
 }
 
-/* Movement inside it. 0: not such a key. */
-static int tab__move_key(struct tui_tab_state *t, uint32_t key)
+int tui_tab_state__move(struct tui_tab_state *t, uint32_t key)
 {
 	int64_t page = t->page > 1 ? t->page - 1 : 1;
 
@@ -255,13 +254,13 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
 		ui__type(ui, key);
 		return 0;
 	}
-	if (ui->is_verdict && tab__move_key(&ui->verdict, key == ' ' ? TUI_KEY_PAGE_DOWN : key))
+	if (ui->is_verdict && tui_tab_state__move(&ui->verdict, key == ' ' ? TUI_KEY_PAGE_DOWN : key))
 		return 0;
 	if (ui->is_help || ui->is_verdict) { /* any other key goes back, q as in less */
 		ui->is_help = ui->is_verdict = 0;
 		return 0;
 	}
-	if (tab__move_key(tui_ui__table(ui), key) || ui__view_key(ui, key))
+	if (tui_tab_state__move(tui_ui__table(ui), key) || ui__view_key(ui, key))
 		return 0;
 	switch (key) {
 	case 'q':

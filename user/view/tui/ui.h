@@ -74,6 +74,8 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key);
 uint64_t tui_span_ns(unsigned span);
 /* Keeps the cursor inside rows and page. */
 void tui_tab_state__settle(struct tui_tab_state *t, size_t rows, unsigned page, unsigned cols);
+/* A key that moves the cursor. 0: it is none. */
+int tui_tab_state__move(struct tui_tab_state *t, uint32_t key);
 /* Lines without a cursor: row is the first that is shown. */
 void tui_tab_state__scroll(struct tui_tab_state *t, size_t lines, unsigned page);
 
