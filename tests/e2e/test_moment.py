@@ -161,4 +161,3 @@ def test_moments_and_filters():
                             (("--at", "99h"), ("after the end", "lasts")), (("--rank", "3"), ("no rank 3",)),
                             (("--pid", "1"), ("no process 1",)), (("--device", "cuda:0"), ("cpu",))):
             mt.expect_failure(mt.memtrace("report", path, *args), 1, *words)
-        mt.expect_failure(mt.memtrace("export", path, "--to", "html", "--at", "peak", "-o", tmp / "x.html"), 1, "whole recording")

@@ -162,6 +162,37 @@ static void test_moments_in_gaps(void **state)
 	moments__free(m);
 }
 
+/* A moment that is asked for is there, though it is neither first nor last, lowest nor highest; and once. */
+static void test_moment_that_is_held(void **state)
+{
+	const uint64_t sizes[] = { 5, 1, 30, 17, 9, 60, 0, 20 };
+
+	(void)state;
+	for (unsigned held = 0; held < 8; held++) {
+		struct moments *m = moments__new(&(struct moments_opts){ 0, 1000, 1, 0, 0 });
+		uint64_t was = 0, found = 0;
+		const struct moment *list;
+		size_t cnt;
+
+		for (unsigned i = 0; i < 8; i++) {
+			int more = sizes[i] > was;
+
+			moments__move(m, 10 * (i + 1), more ? CAT_MAX : CAT_INPUT, more ? CAT_INPUT : CAT_MAX,
+				      more ? sizes[i] - was : was - sizes[i]);
+			was = sizes[i];
+			if (i <= held)
+				moments__hold(m);
+		}
+		list = moments__end(m, &cnt);
+		for (size_t i = 0; i < cnt; i++) {
+			assert_true(!i || list[i].ts_ns > list[i - 1].ts_ns);
+			found += list[i].ts_ns == 10 * (held + 1) && list[i].live == sizes[held];
+		}
+		assert_int_equal(found, 1);
+		moments__free(m);
+	}
+}
+
 /* --- bands --------------------------------------------------------------------------------------------- */
 
 static void test_steps_join(void **state)
@@ -489,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_moments),
 		cmocka_unit_test(test_no_moments),
 		cmocka_unit_test(test_moments_in_gaps),
+		cmocka_unit_test(test_moment_that_is_held),
 		cmocka_unit_test(test_steps_join),
 		cmocka_unit_test(test_phases),
 		cmocka_unit_test(test_heaviest),

@@ -45,6 +45,8 @@ struct export_run {
 	struct names *names;   /* … all names, while the second one's are still being read; NULL: one pass */
 	struct ranks *ranks;   /* in it */
 	int is_part;	       /* filter's sieve stands before the format */
+	int has_moment;	       /* … or the format shows the moment of --at in the whole */
+	struct export_at at;
 	struct filter filter;
 	int64_t epoch_off_ns;
 };
@@ -137,7 +139,7 @@ static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off
 	(void)epoch_off_ns;
 	if (r < 0)
 		return err_set(x->err, r, "writing a temporary file for labels: %s", strerror(-r));
-	return x->is_part ? filter__learn(&x->filter, ev) : 0;
+	return x->is_part || x->has_moment ? filter__learn(&x->filter, ev) : 0;
 }
 
 static int collect_begin(void *ctx, const struct names *names)
@@ -175,7 +177,17 @@ static int collect_end(void *ctx, const struct report *report, int r)
 static int one_moment(const struct export_run *x, struct err *err)
 {
 	err_set(err, -EINVAL, "%s is of a stretch of time, and that is one moment", x->format->name);
-	return err_hint(err, "--from 12s --until 13s, or --at 'step 100'"), -EINVAL;
+	return err_hint(err, "--from 12s --until 13s, or --at 'step 100'; memtrace report FILE --at 12.5s says what lived "
+			"then"), -EINVAL;
+}
+
+static void settle_moment(struct export_run *x)
+{
+	uint8_t dev = (uint8_t)x->filter.sieve.dev;
+
+	x->at = (struct export_at){ .said = x->o->at.text, .sieve = &x->filter.sieve, .dev = dev,
+				    .peak_ns = report_peak_ts_ns(x->to.report, dev) };
+	x->to.at = &x->at;
 }
 
 static int collect(struct export_run *x, struct labels **ret_labels, struct report **ret_report, struct err *err)
@@ -198,10 +210,12 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 	r = replay_run(x->o->file, &ro, ret_report, &cut, err);
 	x->to.report = *ret_report;
 	x->pass++;
-	if (!r && x->is_part)
+	if (!r && (x->is_part || x->has_moment))
 		r = filter__settle(&x->filter, *ret_report, *ret_labels, x->names, err);
 	if (!r && x->format->needs & EXPORT_STRETCH && x->filter.sieve.span.from_ns == x->filter.sieve.span.to_ns)
 		r = one_moment(x, err);
+	if (!r && x->has_moment)
+		settle_moment(x);
 	x->filter.sieve.dev = x->o->dev; /* all of them, if none was named */
 	if (x->o->labels_live && !(x->format->needs & EXPORT_LABELS))
 		x->to.labels = NULL;
@@ -294,11 +308,25 @@ static int write_out(struct export_run *x, struct report **ret_report, uint64_t 
 	return replay_run(x->o->file, &ro, ret_report, ret_cut, err);
 }
 
-static int no_part(const struct export_format *f, struct err *err)
+static bool has_at_alone(const struct options *o)
+{
+	struct options rest = *o;
+
+	rest.at.kind = WHEN_NOT;
+	return o->at.kind && !is_filtered(&rest);
+}
+
+#define OF_A_PART "jsonl, csv, torch-snapshot, perfetto, chrome, pprof, folded, trace-svg and op-trace can be of a part"
+
+static int no_part(const struct options *o, const struct export_format *f, struct err *err)
 {
 	err_set(err, -EINVAL, "%s is of a whole recording: it has sums that a part of it would belie", f->name);
-	return err_hint(err, "jsonl, csv, torch-snapshot, perfetto, chrome, pprof, folded, trace-svg and op-trace "
-			"can be of a part");
+	if (f->needs & EXPORT_MOMENT)
+		return err_hint(err, "it shows one moment (--at WHEN alone); " OF_A_PART);
+	if (has_at_alone(o))
+		return err_hint(err, "memtrace report FILE --at '%.60s' says what lived then; html and sqlite show that moment",
+				o->at.text);
+	return err_hint(err, OF_A_PART);
 }
 
 int cmd_export(const struct options *o, struct err *err)
@@ -313,9 +341,10 @@ int cmd_export(const struct options *o, struct err *err)
 
 	if (x.format->missing && x.format->missing())
 		return err_set(err, -ENOTSUP, "%s: %s", x.format->name, x.format->missing());
-	x.is_part = is_filtered(o);
+	x.has_moment = x.format->needs & EXPORT_MOMENT && has_at_alone(o);
+	x.is_part = is_filtered(o) && !x.has_moment;
 	if (x.is_part && !(x.format->needs & EXPORT_PART))
-		return no_part(x.format, err);
+		return no_part(o, x.format, err);
 	filter__init(&x.filter, o);
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
 	r = run_open(&x);

@@ -50,6 +50,14 @@ int live_view__draw(struct live_view *v, const struct report *now);
 struct export_ctx; /* private state of a format */
 struct filter_said; /* view/filter_said.h */
 struct labels;	   /* timeline/labels.h */
+struct sieve;	   /* timeline/sieve.h */
+/* The moment of --at in a whole recording (EXPORT_MOMENT), as report --at means it. */
+struct export_at {
+	const char *said;	   /* "step 100" */
+	const struct sieve *sieve; /* settled: its span; whose a block is (sieve__owner) */
+	uint8_t dev;		   /* whose moment it is, of all processes */
+	uint64_t peak_ns;	   /* the report's, of that device */
+};
 struct export_to {
 	FILE *out;		  /* written in order; never closed by a format; may be a pipe */
 	const struct names *names; /* borrowed, grows while events come */
@@ -60,6 +68,7 @@ struct export_to {
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
 	const char *sort; /* --sort: one of the format's words; NULL: its own order */
 	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
+	const struct export_at *at; /* EXPORT_MOMENT: the one to show; NULL: none was asked for */
 	const uint32_t *pids;	  /* of the part, by --pid or --rank; borrowed */
 	size_t pids_cnt;	  /* 0: all processes */
 	int ops;		  /* --ops: whoever writes a view of them writes all */
@@ -80,6 +89,7 @@ enum export_need {
 	EXPORT_COMPILES = 2048, /* TL_COMPILED */
 	EXPORT_PINNED = 4096, /* TL_PINNED */
 	EXPORT_STRETCH = 8192, /* says nothing of one moment */
+	EXPORT_MOMENT = 16384, /* shows one moment of the whole recording: to->at */
 	EXPORT_PART = 1024, /* is all made of decisions: what is written of a part is true of the part */
 };
 struct export_format {

@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "timeline/sieve.h"
 #include "view/export.h"
+#include "view/fold/chosen.h"
 #include "view/fold/feed.h"
 #include "view/page/html_doc.h"
 #include "view/page/html_page.h"
@@ -28,6 +30,7 @@ struct export_ctx {
 	struct html_doc doc;
 	const struct tl_event *ev; /* the one that feed is at */
 	uint32_t buckets, near;
+	struct chosen chosen; /* of to.at */
 	int in_gap;
 	int err;
 };
@@ -85,6 +88,21 @@ static void move(struct export_ctx *c, uint32_t pid, const struct lane *l, const
 		moments__move(m, ts_ns, ch->from, ch->to, ch->b->size);
 }
 
+/* The moment of --at, so far: the page has it as it was, of each lane. */
+static void hold(struct export_ctx *c)
+{
+	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
+		moments__hold(c->doc.lanes[i].moments);
+}
+
+static void choose(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+{
+	uint64_t allocated = ch->from == CAT_MAX ? ch->b->size : 0, died = ch->to == CAT_MAX ? ch->b->size : 0;
+
+	if (c->to.at && l->dev == c->to.at->dev && chosen__move(&c->chosen, allocated, died, ts_ns))
+		hold(c);
+}
+
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
 static void on_allocated(struct export_ctx *c, struct live_block *b, uint64_t ts_ns)
@@ -111,6 +129,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 	move(c, 0, l, ch, ts_ns);
 	if (c->to.report->procs_cnt > 1)
 		move(c, l->pid, l, ch, ts_ns);
+	choose(c, l, ch, ts_ns);
 	if (ch->from == CAT_MAX) {
 		on_allocated(c, ch->b, ts_ns);
 	} else if (ch->b->tag) {
@@ -164,6 +183,8 @@ static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 	c->in_gap = ev->version != 0;
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
 		moments__gap(c->doc.lanes[i].moments, ev->ts_ns, c->in_gap);
+	if (c->to.at && chosen__gap(&c->chosen, c->in_gap, ev->ts_ns))
+		hold(c);
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------- */
@@ -182,6 +203,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		c->doc.first_ts_ns = ev->ts_ns;
 	c->ev = ev;
 	c->doc.events++;
+	if (c->to.at && chosen__opens(&c->chosen, ev->ts_ns))
+		hold(c);
 	r = feed__event(c->feed, ev);
 	put_phase(c, ev);
 	if (ev->kind == TL_GAP)
@@ -255,6 +278,9 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	c->doc.names = to->names;
 	c->doc.labels = to->labels;
 	c->doc.recording = to->recording;
+	c->doc.at = to->at;
+	if (to->at)
+		c->chosen = (struct chosen){ .span = &to->at->sieve->span, .around_ns = to->at->peak_ns };
 	share_out(c);
 	return begin_parts(c) ? -ENOMEM : 0;
 }
@@ -266,6 +292,9 @@ static int end(struct export_ctx *c, const struct report *r)
 	if (!r)
 		return c->err;
 	feed__end(c->feed);
+	if (c->to.at && chosen__opens(&c->chosen, UINT64_MAX))
+		hold(c);
+	c->doc.at_ts_ns = c->chosen.ts_ns;
 	heapsum__end(c->doc.heap);
 	fail(c, optrace__end(c->doc.optrace));
 	opcolumns__end(&c->doc.ops);
@@ -278,7 +307,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_html = {
 	.name = "html",
 	.help = "one page for a browser, offline: timeline, blocks, operators, suspects (docs/page.md)",
-	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
+	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS | EXPORT_MOMENT,
 	.missing = html_page__missing,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,

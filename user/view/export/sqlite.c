@@ -15,9 +15,11 @@
 #include "base/map.h"
 #include "event/event.h"
 #include "timeline/labels.h"
+#include "timeline/sieve.h"
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/export/sqlite_schema.h"
+#include "view/fold/chosen.h"
 #include "view/fold/feed.h"
 #include "view/fold/highest.h"
 #include "view/report_words.h"
@@ -26,7 +28,8 @@
 #define BATCH_ROWS 1000000 /* of one transaction */
 
 enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
-	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_COMPILED, Q_LEARNED, Q_MAX };
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_COMPILED, Q_LEARNED, Q_HELD,
+	    Q_MAX };
 
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
@@ -49,6 +52,10 @@ static const char *const stmts[Q_MAX] = {
 	[Q_COMPILED] = "INSERT INTO compiles VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 	[Q_GAP] = "INSERT INTO gaps VALUES(?,?)",
 	[Q_LEARNED] = "INSERT OR REPLACE INTO learned VALUES(?,?,?,?,?,?,?)",
+	[Q_HELD] = ("INSERT INTO held SELECT b.id, e.version, e.category, owner(b.id, b.pid, b.module, b.module_root)"
+		    " FROM blocks b JOIN events e ON e.id = (SELECT max(id) FROM events WHERE block = b.id AND id <= ?1"
+		    " AND kind IN ('create', 'preexisting', 'version')) WHERE b.device = ?2 AND b.size IS NOT NULL"
+		    " AND b.born_event <= ?1 AND (b.freed_event IS NULL OR b.freed_event > ?1)"),
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
 
@@ -72,6 +79,8 @@ struct export_ctx {
 		struct highest highest;
 		uint64_t event;
 	} devs[256];
+	struct chosen chosen; /* of to->at */
+	uint64_t at_event;    /* the last one up to that moment */
 	uint64_t gap_ns; /* of its begin, epoch; 0: none is open */
 	int err;
 };
@@ -241,6 +250,8 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 	}
 	if (highest__move(&c->devs[l->dev].highest, allocated, died, ts_ns, report_peak_ts_ns(c->to->report, l->dev)))
 		c->devs[l->dev].event = c->event_id;
+	if (c->to->at && l->dev == c->to->at->dev && chosen__move(&c->chosen, allocated, died, ts_ns))
+		c->at_event = c->event_id;
 }
 
 /* What is not known is NULL. */
@@ -269,6 +280,8 @@ static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 	for (unsigned i = 0; i < sizeof(c->devs) / sizeof(c->devs[0]); i++)
 		if (highest__gap(&c->devs[i].highest, ev->version, ev->ts_ns))
 			c->devs[i].event = c->event_id;
+	if (c->to->at && chosen__gap(&c->chosen, ev->version, ev->ts_ns))
+		c->at_event = c->event_id;
 }
 
 static const struct feed_ops ops = {
@@ -384,6 +397,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		start(c, ev, epoch_off_ns);
 	if (ev->kind == TL_NODE || ev->kind == TL_FINAL)
 		return 0;
+	if (c->to->at && chosen__opens(&c->chosen, ev->ts_ns))
+		c->at_event = c->event_id;
 	if (ev->kind == TL_GAP)
 		on_gap(c, ev);
 	if (ev->learned && (c->to->dev < 0 || ev->dev == c->to->dev))
@@ -470,6 +485,38 @@ static void put_processes(struct export_ctx *c, const struct report *r)
 	}
 }
 
+/* owner(block, pid, module, module_root): whose it is at a moment, as report --at says it. NULL: no module's. */
+static void sql_owner(sqlite3_context *sql, int cnt, sqlite3_value **v)
+{
+	const struct sieve *sieve = ((const struct export_ctx *)sqlite3_user_data(sql))->to->at->sieve;
+	struct tl_event alloc = { .id = (uint64_t)sqlite3_value_int64(v[0]), .pid = (uint32_t)sqlite3_value_int64(v[1]) };
+	char words[2 * NAME_BYTES_MAX + 2], clean[CLEAN_BYTES_MAX];
+	struct owner of;
+
+	(void)cnt;
+	alloc.module.v = (uint32_t)sqlite3_value_int64(v[2]); /* of NULL it is 0 */
+	alloc.root.v = (uint32_t)sqlite3_value_int64(v[3]);
+	of = sieve__owner(sieve, &alloc);
+	owner__words(&of, sieve->names, words, sizeof(words));
+	if (words[0])
+		sqlite3_result_text(sql, clean, (int)clean_text(clean, sizeof(clean), words, strlen(words)), SQLITE_TRANSIENT);
+}
+
+static void put_held(struct export_ctx *c)
+{
+	const struct export_at *at = c->to->at;
+	char dev[16];
+
+	if (chosen__opens(&c->chosen, UINT64_MAX))
+		c->at_event = c->event_id;
+	put_meta(c, "at", at->said, 0);
+	put_meta(c, "at_ns", NULL, epoch(c, c->chosen.ts_ns));
+	put_meta(c, "at_event", NULL, c->at_event);
+	put_meta(c, "at_device", dev_name(at->dev, dev), 0);
+	bind(c, Q_HELD, 1, 2, NUMS(c->at_event, at->dev));
+	step(c, Q_HELD);
+}
+
 static void put_rest(struct export_ctx *c, const struct report *r)
 {
 	feed__end(c->feed);
@@ -502,6 +549,8 @@ static void put_rest(struct export_ctx *c, const struct report *r)
 		put_meta(c, "steps_traced", NULL, r->sampling.steps_traced);
 	}
 	exec(c, sqlite_views);
+	if (c->to->at)
+		put_held(c);
 	exec(c, "COMMIT");
 }
 
@@ -533,6 +582,7 @@ static int open_db(struct export_ctx *c)
 	exec(c, "PRAGMA page_size=16384;PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;PRAGMA locking_mode=EXCLUSIVE;"
 		"PRAGMA cache_size=-65536;PRAGMA temp_store=FILE");
 	exec(c, sqlite_tables);
+	check(c, sqlite3_create_function(c->db, "owner", 4, SQLITE_UTF8, c, sql_owner, NULL, NULL));
 	exec(c, "BEGIN");
 	for (int i = 0; i < Q_MAX && !c->err; i++)
 		check(c, sqlite3_prepare_v3(c->db, stmts[i], -1, SQLITE_PREPARE_PERSISTENT, &c->q[i], NULL));
@@ -546,6 +596,8 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	if (!to->path)
 		return -EINVAL;
 	c->to = to;
+	if (to->at)
+		c->chosen = (struct chosen){ .span = &to->at->sieve->span, .around_ns = to->at->peak_ns };
 	c->op_counts = MAP_OF(struct op_count);
 	c->told = calloc((LANES_MAX + 256) * (size_t)(CAT_MAX + 1), sizeof(*c->told));
 	c->dirty = calloc(LANES_MAX + 256, sizeof(*c->dirty));
@@ -567,7 +619,8 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_sqlite = {
 	.name = "sqlite",
 	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_FILE | EXPORT_BINARY,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_FILE | EXPORT_BINARY |
+		 EXPORT_MOMENT,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

@@ -30,6 +30,7 @@ static const char sqlite_tables[] =
 	"CREATE TABLE gaps(begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE learned(block INTEGER PRIMARY KEY, category INTEGER, op INTEGER, region INTEGER, module INTEGER,"
 	" module_root INTEGER, phase TEXT);"
+	"CREATE TABLE held(block INTEGER PRIMARY KEY, version INTEGER, category INTEGER, module TEXT);"
 	"CREATE TABLE usage(t_ns INTEGER, pid INTEGER, device INTEGER, category INTEGER, bytes INTEGER);";
 
 /* After the rows: an index that grows with them costs twice. */
@@ -50,6 +51,9 @@ static const char sqlite_views[] =
 	" LEFT JOIN names s ON s.id = t.state LEFT JOIN names y ON y.id = t.type;"
 	"CREATE VIEW live_blocks AS SELECT * FROM block WHERE freed_ns IS NULL;"
 	"CREATE VIEW peak_blocks AS SELECT * FROM block WHERE at_peak;"
+	"CREATE VIEW held_blocks AS SELECT b.id, b.pid, b.tid, b.device, b.ptr, b.size, c.name AS category, h.version, b.op,"
+	" b.region, b.preexisting, b.born_ns, b.freed_ns, b.at_peak, h.module, b.phase"
+	" FROM held h JOIN block b ON b.id = h.block JOIN categories c ON c.id = h.category;"
 	"CREATE VIEW by_category AS SELECT device, category, sum(size * (freed_ns IS NULL)) AS live, count(*) AS blocks"
 	" FROM block WHERE size IS NOT NULL GROUP BY device, category;"
 	"CREATE VIEW by_op AS SELECT op, count(*) FILTER (WHERE NOT preexisting) AS alloc_count,"

@@ -13,6 +13,7 @@
 #include "timeline/report.h"
 #include "timeline/report_names.h"
 #include "verdict/facts.h"
+#include "view/fold/chosen.h"
 
 struct held_block {
 	uint64_t id, number;   /* number: in order of allocation, from 1 */
@@ -43,9 +44,9 @@ struct holdings {
 	const struct report *r; /* as depth, of the end */
 	unsigned depth;
 	struct map lines; /* struct line_row, by a stack's node */
-	uint64_t around_ns, live, blocks, allocated;
-	bool is_open, in_gap;
-	uint64_t ts_ns, last, epoch; /* of the highest moment so far; number of the youngest block then */
+	struct chosen moment;
+	uint64_t blocks, allocated;
+	uint64_t last, epoch; /* of the moment so far: number of the youngest block then */
 	struct holding all, wanted;
 	struct map lives;
 	struct held_block *dead; /* were there at that moment, and died since */
@@ -61,7 +62,7 @@ struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns)
 	if (!h)
 		return NULL;
 	h->sieve = sieve;
-	h->around_ns = around_ns;
+	h->moment = (struct chosen){ .span = &sieve->span, .around_ns = around_ns };
 	h->lives = MAP_OF(struct held_block);
 	h->lines = MAP_OF(struct line_row);
 	for (int by = 0; by < HELD_BYS; by++)
@@ -186,25 +187,13 @@ static int count_held(struct holdings *h, const struct held_block *b)
 
 /* --- decisions ------------------------------------------------------------------------------------------------ */
 
-static void reached(struct holdings *h, uint64_t ts_ns)
+static void reached(struct holdings *h)
 {
-	h->ts_ns = ts_ns;
 	h->last = h->allocated;
-	h->all.bytes = h->live;
+	h->all.bytes = h->moment.bytes;
 	h->all.blocks = h->blocks;
 	h->epoch++;
 	h->dead_cnt = 0;
-}
-
-/* Is this the moment? Of as high ones the first, or the one that the report chose. */
-static void look(struct holdings *h, uint64_t ts_ns)
-{
-	const struct span *span = &h->sieve->span;
-
-	if (h->in_gap || ts_ns > span->to_ns || (ts_ns <= span->from_ns && span->from_ns))
-		return;
-	if (h->live > h->all.bytes || (h->live == h->all.bytes && ts_ns <= h->around_ns))
-		reached(h, ts_ns);
 }
 
 static int on_alloc(struct holdings *h, const struct tl_event *ev)
@@ -219,9 +208,9 @@ static int on_alloc(struct holdings *h, const struct tl_event *ev)
 	b->alloc = *ev;
 	b->number = ++h->allocated;
 	b->is_wanted = sieve__is_made(h->sieve, ev);
-	h->live += ev->size;
 	h->blocks++;
-	look(h, ev->ts_ns);
+	if (chosen__move(&h->moment, ev->size, 0, ev->ts_ns))
+		reached(h);
 	if (ev->kind != TL_CREATE || ev->ts_ns <= h->sieve->span.from_ns || ev->ts_ns > h->sieve->span.to_ns)
 		return 0;
 	h->all.allocs++;
@@ -248,7 +237,7 @@ static int on_death(struct holdings *h, const struct tl_event *ev)
 
 	if (!b)
 		return 0;
-	h->live -= b->alloc.size;
+	(void)chosen__move(&h->moment, 0, b->alloc.size, ev->ts_ns);
 	h->blocks--;
 	if (b->number <= h->last) {
 		if (!array_has_room(h->dead, h->dead_cnt, h->dead_cap, 1024))
@@ -261,10 +250,8 @@ static int on_death(struct holdings *h, const struct tl_event *ev)
 
 int holdings__event(struct holdings *h, const struct tl_event *ev)
 {
-	if (!h->is_open && h->sieve->span.from_ns && ev->ts_ns > h->sieve->span.from_ns) {
-		h->is_open = true;
-		reached(h, h->sieve->span.from_ns);
-	}
+	if (chosen__opens(&h->moment, ev->ts_ns))
+		reached(h);
 	switch (ev->kind) {
 	case TL_CREATE:
 	case TL_PREEXISTING:
@@ -275,9 +262,8 @@ int holdings__event(struct holdings *h, const struct tl_event *ev)
 	case TL_DESTROY:
 		return on_death(h, ev);
 	case TL_GAP:
-		h->in_gap = ev->version;
-		if (h->live > h->all.bytes) /* what lives where it ends */
-			look(h, ev->ts_ns);
+		if (chosen__gap(&h->moment, ev->version, ev->ts_ns))
+			reached(h);
 		return 0;
 	default:
 		return 0;
@@ -430,8 +416,8 @@ int holdings__end(struct holdings *h, unsigned depth, const struct report *rep)
 
 	h->depth = depth;
 	h->r = rep;
-	if (!h->is_open && h->sieve->span.from_ns)
-		reached(h, h->sieve->span.from_ns);
+	if (chosen__opens(&h->moment, UINT64_MAX))
+		reached(h);
 	for (uint32_t i = 0; i < h->lives.cnt && !r; i++) {
 		b = map__at(&h->lives, i);
 		r = b->number <= h->last ? count_held(h, b) : 0;
@@ -445,7 +431,7 @@ int holdings__end(struct holdings *h, unsigned depth, const struct report *rep)
 
 uint64_t holdings__ts_ns(const struct holdings *h)
 {
-	return h->ts_ns;
+	return h->moment.ts_ns;
 }
 
 void holdings__sums(const struct holdings *h, struct holding *ret_all, struct holding *ret_wanted)

@@ -10,7 +10,7 @@ enum { FIRST, LOW, HIGH, LAST, KEPT };
 
 struct moments {
 	struct moments_opts opts;
-	struct moment now, peak;
+	struct moment now, peak, held; /* held: ts_ns 0: none */
 	struct highest highest; /* of now */
 	struct moment kept[KEPT]; /* of the bucket that is open */
 	uint64_t bucket;
@@ -144,6 +144,28 @@ void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, 
 		moments__look(m);
 }
 
+void moments__hold(struct moments *m)
+{
+	if (!m->highest.in_gap)
+		m->held = m->now;
+}
+
+/* Into its place by time, if it is not there: of those of its time it is the last one. */
+static void moments__insert_held(struct moments *m)
+{
+	size_t at = m->list_cnt;
+
+	if (!m->held.ts_ns)
+		return;
+	while (at && m->list[at - 1].ts_ns > m->held.ts_ns)
+		at--;
+	if (at && !memcmp(&m->list[at - 1], &m->held, sizeof(m->held)))
+		return;
+	memmove(m->list + at + 1, m->list + at, (m->list_cnt++ - at) * sizeof(*m->list));
+	m->list[at] = m->held;
+	m->held.ts_ns = 0;
+}
+
 const struct moment *moments__now(const struct moments *m)
 {
 	return &m->now;
@@ -181,6 +203,7 @@ const struct moment *moments__end(struct moments *m, size_t *ret_cnt)
 	uint64_t from, to;
 
 	moments__close(m);
+	moments__insert_held(m);
 	if (!moments__near(m, &from, &to)) {
 		*ret_cnt = m->list_cnt;
 		return m->list;

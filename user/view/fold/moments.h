@@ -5,7 +5,7 @@
  * so that a line through them is the line through all changes at that width, and the peak is exact: its time,
  * its sum and its parts. Around one moment (the peak, known from a first pass) every change is kept.
  *
- * A time that goes back counts as the last one. Holds at most 4 × buckets + 2 × near moments of 120 bytes.
+ * A time that goes back counts as the last one. Holds at most 4 × buckets + 2 × near + 1 moments of 120 bytes.
  */
 #ifndef MT_VIEW_FOLD_MOMENTS_H
 #define MT_VIEW_FOLD_MOMENTS_H
@@ -32,6 +32,8 @@ struct moments *moments__new(const struct moments_opts *opts); /* NULL: no memor
 void moments__free(struct moments *m);			       /* NULL is fine */
 /* From ts on, `size` bytes count under `to` and no more under `from`; CAT_MAX: they came, they went. */
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size);
+/* What is now is one of those that are kept, whatever else is, until the next call; in a gap nothing is. */
+void moments__hold(struct moments *m);
 /* A gap begins, or ends: moments in one are neither kept nor a peak (highest.h). */
 void moments__gap(struct moments *m, uint64_t ts_ns, int begins);
 /* All of them by time; nothing may move from here on. NULL: no memory. */

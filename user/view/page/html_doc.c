@@ -493,6 +493,18 @@ static int put_honesty(struct doc_out *x)
 	return r;
 }
 
+/* The moment that was asked for: the page opens with it. */
+static void put_held(struct doc_out *x)
+{
+	char dev[16];
+
+	section(x, "held", '{');
+	json__u64(&x->j, "t", rel(x->d, x->d->at_ts_ns));
+	json__str(&x->j, "dev", dev_name(x->d->at->dev, dev));
+	json__str(&x->j, "at", x->d->at->said);
+	json__end(&x->j, '}');
+}
+
 static int put_document(struct doc_out *x)
 {
 	int r;
@@ -503,6 +515,8 @@ static int put_document(struct doc_out *x)
 		outbuf__lit(&x->o, ",\"recording\":");
 		json_quote(&x->o, x->d->recording, strlen(x->d->recording));
 	}
+	if (x->d->at)
+		put_held(x);
 	section(x, "categories", '[');
 	for (unsigned cat = 0; cat < CAT_MAX; cat++)
 		json__str(&x->j, NULL, category_name((enum category)cat));

@@ -49,6 +49,8 @@ struct html_doc {
 	struct heapsum *heap; /* ended; NULL: not known */
 	const char *recording; /* its name, as a shell takes it; NULL: none */
 	int is_brief; /* of a trace that goes on, told again and again: the report without series */
+	const struct export_at *at; /* the moment that the page opens with, at at_ts_ns; NULL: none */
+	uint64_t at_ts_ns;
 	struct html_oom ooms[OOMS_SHOWN];
 	size_t ooms_cnt;
 	uint64_t ooms_all;

@@ -593,10 +593,21 @@ function toStep() {
  * Many steps beside each other are a comb: then the page begins with one of them, that of the peak. Not where the verdict is about all
  * of the time, nor where not all of it was traced.
  */
+// The moment that it was exported with (--at): where it opens if the address says nothing, and what Back returns to.
+function beginAtHeld() {
+	const l = model.lanes.find((x) => x.dev === doc.held.dev && !x.pid), count = model.report.steps;
+	state.held = doc.held.t;
+	if (l)
+		state.lane = laneKey(l);
+	const r = count >= MANY_STEPS && stepRange();
+	state.range = r && r[0] <= state.held && state.held <= r[1] ? [Math.max(r[0], model.first), Math.min(r[1], model.duration)] : null;
+}
+
+const MANY_STEPS = 8;
 const OF_ALL_TIME = ["leak", "spike", "recompiles", "out_of_memory", "died"];
 function beginAtStep() {
 	const r = stepRange(), step = r && lane() && r[0] <= lane().peakT && lane().peakT <= r[1];
-	if (step && !feed.source && !model.gaps.length && model.report.steps >= 8 && !model.report.verdict.some((l) => OF_ALL_TIME.includes(l.kind)))
+	if (step && !feed.source && !model.gaps.length && model.report.steps >= MANY_STEPS && !model.report.verdict.some((l) => OF_ALL_TIME.includes(l.kind)))
 		state.range = [Math.max(r[0], model.first), Math.min(r[1], model.duration)];
 }
 
@@ -642,11 +653,16 @@ const place = {
 	},
 	// What a link says may be of another recording, or anything.
 	read() {
+		const was = state.lane;
+		if (location.hash.length < 2 && doc.held) {
+			beginAtHeld();
+			return state.lane !== was;
+		}
 		const said = new Map(location.hash.slice(1).split("&").map((part) => [part.split("=")[0], part.slice(part.indexOf("=") + 1)]));
 		const ns = (text) => /^\d+(\.\d+)?$/.test(text) ? Math.min(Math.max(1e9 * Number(text), model.first), model.duration) : null;
 		const [from, to] = (said.get("zoom") || "").split("-").map(ns), [dev, pid] = decoded(said.get("lane")).split(" ");
 		const l = model.lanes.find((x) => x.dev === dev && x.pid === Number(pid || 0)) || firstLane();
-		const changed = l && laneKey(l) !== state.lane;
+		const changed = l && laneKey(l) !== was;
 		state.held = ns(said.get("at") ?? "");
 		state.range = from !== null && to > from ? [from, to] : null;
 		if (l)
@@ -946,7 +962,7 @@ function drawMoment() {
 		return;
 	}
 	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, momentAt(l, t)), visible = range()[1] - range()[0], gap = gapAt(t);
-	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : "Held") : "At the peak";
+	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : state.held === doc.held?.t ? `Held: ${doc.held.at}` : "Held") : "At the peak";
 	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) =>
 		h("tr", of.parts[n] ? null : {class: "none"}, h("td", {class: "text"}, swatch(n), n),
 		  h("td", {title: `${of.parts[n]} bytes`}, bytes(of.parts[n])), h("td", null, percent(of.parts[n], of.total))))));
@@ -1728,11 +1744,11 @@ function show(part) {
 	if (doc.schema !== 1)
 		throw new Error(`data of schema ${doc.schema}; this page knows 1`);
 	model = makeModel(doc);
-	if (last === undefined && location.hash.length > 1)
+	if (last === undefined && (location.hash.length > 1 || doc.held))
 		place.read();
 	if (!model.lanes.some((l) => laneKey(l) === state.lane) && model.lanes.length)
 		state.lane = laneKey(firstLane());
-	if (last === undefined && location.hash.length < 2)
+	if (last === undefined && location.hash.length < 2 && !doc.held)
 		beginAtStep();
 	if (feed.source && state.range && state.range[1] >= last)
 		state.range = state.range.map((t) => t + model.duration - last);
