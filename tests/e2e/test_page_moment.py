@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
-"""A whole recording with one moment that was asked for (export --at): the page opens with it, the database holds what lived then, both as
-report --at has it."""
+"""One moment of a whole recording. What was asked for (export --at): the page opens with it, the database holds what lived then, both as
+report --at has it. What stands out: it is seen on the page, however short it was, and so is the end of a process."""
 import json
 import sqlite3
 
@@ -83,3 +83,59 @@ def test_database_holds_a_moment():
                                 ("html", ("--at", "99h"), ("after the end",)), ("sqlite", ("--at", "step 100000"), ("no whole step 100000",))):
             mt.expect_failure(mt.memtrace("export", path, "--to", to, *args, "-o", tmp / "x"), 1, *words)
             mt.check(not (tmp / "x").exists(), f"{to} left a file")
+
+
+# Lanes of a recording of `dur` ns: 2 MiB all the time; two high moments of a microsecond; a process that ended in the middle of it.
+LANES = """(() => {
+    const d = memtrace.model().doc, M = 2 ** 20, dur = d.report.duration_ns, first = d.first, at = (share) => Math.round(first + share * (dur - first));
+    const deltas = (list) => list.map((v, i) => i ? v - list[i - 1] : v);
+    const lane = (pid, points) => ({dev: "cpu", pid, live: points.at(-1)[1], peak: Math.max(...points.map((p) => p[1])),
+        peak_t: points.reduce((a, b) => a[1] >= b[1] ? a : b)[0], exact: null, t: deltas(points.map((p) => p[0])),
+        cats: {PARAMETER: deltas(points.map((p) => Math.min(p[1], 2 * M))), ACTIVATION: deltas(points.map((p) => Math.max(p[1] - 2 * M, 0)))}});
+    const all = [[first, 2 * M], [at(0.3), 50 * M], [at(0.3) + 1000, 2 * M], [at(0.6), 90 * M], [at(0.6) + 1000, 2 * M], [dur, 2 * M]];
+    const one = [[at(0.2), 8 * M], [at(0.5), 0]];
+    const processes = [{...d.report.processes[0], pid: 77, comm: "worker", rank: undefined, state: "exited 0"}];
+    memtrace.show({lanes: [lane(0, all), lane(77, one)], report: {...d.report, processes}});
+    document.querySelector("#zoom-all").click();
+    return [at(0.3), at(0.6), at(0.5)];
+})()"""
+
+
+# How many columns of the chart are of a category's colour at a height, near each time.
+COLUMNS = """((times, share, category) => {
+    const c = document.querySelector("#chart canvas"), u = chart, y = Math.round(u.valToPos(share * u.scales.y.max, "y", true));
+    const d = c.getContext("2d").getImageData(0, y, c.width, 1).data, want = memtrace.colors[category].match(/[0-9a-f]{2}/g).map((v) => parseInt(v, 16));
+    const is = (x) => want.every((v, k) => Math.abs(d[4 * x + k] - v) < 24) && d[4 * x + 3] > 200;
+    return times.map((t) => Math.round(u.valToPos(t / 1e9, "x", true))).map((x) => [...Array(21).keys()].filter((i) => is(x - 10 + i)).length);
+})"""
+
+
+def test_what_stands_out_is_seen():
+    for width in (1280, 390):
+        with browser.open(pages.page_of(pages.recording()), width) as page:
+            lower, higher, ended = page.js(LANES)
+            page.settle()
+            seen = page.js(f"{COLUMNS}({[lower, higher, (lower + higher) / 2]}, 0.3, 'ACTIVATION')")
+            mt.check(all(2 <= n <= 4 for n in seen[:2]) and not seen[2], f"{width} wide: spikes, and where there is none: {seen} pixels wide")
+            says = "[document.querySelector('#highest').textContent, document.querySelector('#highest').getBoundingClientRect().toJSON(), " \
+                "document.querySelector('#plots').getBoundingClientRect().toJSON()]"
+            text, box, plots = page.js(says)
+            mt.check(text == "peak 90.0 MiB", text)
+            mt.check(plots["left"] < box["left"] and box["right"] <= plots["right"] and box["top"] >= plots["top"], f"{width} wide: {box} in {plots}")
+            # Of what is in sight; of the categories in sight.
+            page.js(f"memtrace.state.range = [{lower} - 1e6, {lower} + 1e6]; drawTimeline()")
+            page.settle()
+            mt.check(page.js(says)[0] == "50.0 MiB", page.js(says)[0])
+            page.js("document.querySelector('#zoom-all').click(); memtrace.state.hidden = new Set(['ACTIVATION']); makeChart(); drawTimeline()")
+            page.settle()
+            mt.check(page.js(says)[0] == "2.00 MiB", page.js(says)[0])
+
+            # A process that ended: a line there, and what is behind it is no memory that somebody freed.
+            mt.check(not page.js("document.querySelector('#ended').offsetWidth"), "all processes have ended")
+            page.js("memtrace.state.hidden = new Set(); location.hash = 'lane=cpu%2077'")
+            mt.wait_until(lambda: page.js("document.querySelector('#ended').offsetWidth") > 0, "the end of the process", 60)
+            at = page.js("[document.querySelector('#ended-line').offsetLeft, toX(%d)]" % ended)
+            mt.check(abs(at[0] - at[1]) <= 1, f"the end is at {at[1]}, drawn at {at[0]}")
+            page.js(f"location.hash = 'at={(ended + 1e8) / 1e9:.9f}&lane=cpu%2077'")
+            mt.wait_until(lambda: "after the process ended" in pages.text_of(page, "#moment"), "words for it", 60)
+            pages.clean(page)

@@ -75,7 +75,7 @@ function undelta(list) {
 	return out;
 }
 
-function makeLane(raw) {
+function makeLane(raw, processes) {
 	const t = undelta(raw.t), cats = {}, total = new Float64Array(t.length);
 	for (const name of CATEGORIES) {
 		if (!raw.cats[name])
@@ -84,7 +84,9 @@ function makeLane(raw) {
 		for (let i = 0; i < t.length; i++)
 			total[i] += values[i];
 	}
-	return {dev: raw.dev, pid: raw.pid, live: raw.live, peak: raw.peak, peakT: raw.peak_t, exact: raw.exact, t, cats, total};
+	// Of a process that ended: when the last of its memory was gone.
+	const ended = raw.pid && /^(exited|signal)/.test(processes.findLast((p) => p.pid === raw.pid)?.state) ? t[total.findLastIndex((v) => v > 0) + 1] ?? null : null;
+	return {ended, dev: raw.dev, pid: raw.pid, live: raw.live, peak: raw.peak, peakT: raw.peak_t, exact: raw.exact, t, cats, total};
 }
 
 const EPOCH_NS = 1024; // times since the epoch are that exact in a double
@@ -95,7 +97,7 @@ function makeModel(doc) {
 	return {
 		doc, duration, first, report: doc.report, name,
 		gaps: (doc.report.sampling?.gaps || []).map(([from, to, lost]) => ({from: from - start, to: to - start, whole: to - from - lost < EPOCH_NS})),
-		lanes: doc.lanes.map(makeLane),
+		lanes: doc.lanes.map((raw) => makeLane(raw, doc.report.processes)),
 		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([allocated, life, ptr, size, cat, op, region, pid, dev, seenLate, kind, path, root, key, type, module, moduleRoot]) => ({
 			allocated, freed: life === null ? duration : allocated + life, lives: life === null, ptr, at: Number(ptr), size,
 			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, seenLate,
@@ -466,7 +468,7 @@ function makeChart() {
 					setRange(toT(LEFT + left), toT(LEFT + left + width));
 				u.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
 			}],
-			draw: [markGaps, markPeak],
+			draw: [widenSpikes, markGaps, markHighest],
 		},
 	}, chartRows(shown), $("chart"));
 }
@@ -527,13 +529,58 @@ function markGaps(u) {
 	c.restore();
 }
 
-function markPeak(u) {
-	const l = lane(), [from, to] = range(), k = devicePixelRatio;
-	if (!l.peak || l.peakT < from || l.peakT > to)
+const LEAST_WIDTH = 3; // pixels of a moment that stands out: one is hardly seen
+
+/*
+ * Of what is drawn, the moments that are the highest within LEAST_WIDTH pixels and fall off on both sides of these: a spike in a long
+ * recording is narrower than a pixel.
+ */
+function narrowSpikes(times, high, x, out) {
+	const at = times.map(x), last = times.length - 1, spikes = [];
+	for (let i = 0; i <= last; i++) {
+		let left = high[i], right = high[i], most = high[i];
+		for (let k = i - 1; k >= 0 && at[i] - at[k + 1] < LEAST_WIDTH; k--) {
+			left = Math.min(left, high[k]);
+			most = Math.max(most, high[k] + 1); // of several as high the first
+		}
+		for (let k = i + 1; k <= last && at[k] - at[i] < LEAST_WIDTH; k++) {
+			right = Math.min(right, high[k]);
+			most = Math.max(most, high[k]);
+		}
+		if (most === high[i] && high[i] - Math.max(left, right) > out)
+			spikes.push([(at[i] + at[Math.min(i + 1, last)]) / 2, i]);
+	}
+	return spikes;
+}
+
+function widenSpikes(u) {
+	const [times, ...sums] = u.data, k = devicePixelRatio, c = u.ctx;
+	if (!sums.length)
 		return;
-	const x = u.valToPos(l.peakT / 1e9, "x", true), y = u.valToPos(l.peak, "y", true), c = u.ctx;
-	if (state.hidden.size)
+	c.save();
+	c.beginPath();
+	c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+	c.clip();
+	for (const [x, i] of narrowSpikes(times, sums[0], (t) => u.valToPos(t, "x"), u.scales.y.max / 10))
+		sums.forEach((sum, n) => {
+			c.fillStyle = COLORS[u.series[n + 1].label];
+			const y = u.valToPos(sum[i], "y", true);
+			c.fillRect(u.bbox.left + (x - LEAST_WIDTH / 2) * k, y, LEAST_WIDTH * k, u.bbox.top + u.bbox.height - y);
+		});
+	c.restore();
+}
+
+// The highest moment in sight, with its height; the peak, if that is in sight.
+function markHighest(u) {
+	const [times, high] = u.data, [from, to] = range(), k = devicePixelRatio, c = u.ctx, e = $("highest"), l = lane();
+	let best = -1;
+	for (let i = 0; high && i < times.length; i++)
+		if (times[i] * 1e9 >= from && times[i] * 1e9 <= to && high[i] && (best < 0 || high[i] > high[best]))
+			best = i;
+	e.hidden = best < 0;
+	if (e.hidden)
 		return;
+	const x = u.valToPos(times[best], "x", true), y = u.valToPos(high[best], "y", true);
 	c.save();
 	c.fillStyle = css("--text");
 	c.beginPath();
@@ -542,6 +589,15 @@ function markPeak(u) {
 	c.lineTo(x + 4 * k, y - 8 * k);
 	c.fill();
 	c.restore();
+	e.textContent = `${high[best] === l.peak ? "peak " : ""}${bytes(high[best])}`;
+	besideOf(e, x / k);
+	e.style.top = `${Math.max(0, y / k - 16)}px`;
+}
+
+// To the right of x, where there is room, else to the left.
+function besideOf(e, x) {
+	const fits = x + 8 + e.offsetWidth < plotWidth() - RIGHT;
+	e.style.left = `${fits ? x + 8 : x - 8 - e.offsetWidth}px`;
 }
 
 function chartRows(shown) {
@@ -712,6 +768,7 @@ function drawNow() {
 		` Every change is here from ${clock(l.exact[0], model.duration)} to ${clock(l.exact[1], model.duration)}, around the peak; elsewhere, of each ` +
 		"stretch of time its first, lowest, highest and last moment." : "";
 	drawPhaseKey();
+	drawEnd(l);
 	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment and puts it into the page's address, Esc lets go.${near}` +
 		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
@@ -720,6 +777,16 @@ function drawNow() {
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
 		(model.gaps.length ? ` Hatched: not traced, and drawn as high as ${isOfSamples(l) ? "was seen before it" : "what was traced before it was at most"} (docs/sampling.md); peaks, means and suspects are of what was traced.` : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
+}
+
+// Where a process ended long before the recording did: its line goes on at nothing.
+function drawEnd(l) {
+	const e = $("ended"), x = l && l.ended !== null ? toX(l.ended) : NaN;
+	e.hidden = !(x >= LEFT && x < plotWidth() - RIGHT - 8);
+	$("ended-line").hidden = e.hidden;
+	placeHair("ended-line", e.hidden ? null : l.ended);
+	if (!e.hidden)
+		besideOf(e, x);
 }
 
 /* --- steps and phases ------------------------------------------------------------------------------------- */
@@ -962,6 +1029,7 @@ function drawMoment() {
 		return;
 	}
 	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, momentAt(l, t)), visible = range()[1] - range()[0], gap = gapAt(t);
+	const over = l.ended !== null && t > l.ended ? "after the process ended" : "";
 	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : state.held === doc.held?.t ? `Held: ${doc.held.at}` : "Held") : "At the peak";
 	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) =>
 		h("tr", of.parts[n] ? null : {class: "none"}, h("td", {class: "text"}, swatch(n), n),
@@ -977,7 +1045,7 @@ function drawMoment() {
 	const there = model.blocks.filter((b) => b.allocated <= t && t < b.freed && b.dev === l.dev && (!l.pid || b.pid === l.pid))
 		.sort((a, b) => b.size - a.size).slice(0, 8);
 	box.replaceChildren(h("h3", null, title), h("div", {class: "total", title: `${c.total} bytes`}, bytes(c.total)),
-		h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t)].filter(Boolean).join(", ")),
+		h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, over, bandsAt(t)].filter(Boolean).join(", ")),
 		contents(c),
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
