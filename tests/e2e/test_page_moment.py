@@ -139,3 +139,24 @@ def test_what_stands_out_is_seen():
             page.js(f"location.hash = 'at={(ended + 1e8) / 1e9:.9f}&lane=cpu%2077'")
             mt.wait_until(lambda: "after the process ended" in pages.text_of(page, "#moment"), "words for it", 60)
             pages.clean(page)
+
+
+def test_a_process_of_a_trace_that_goes_on():
+    """Its line is made of samples, and none of them is called its peak; how high that was, and when, is said."""
+    with browser.open(pages.page_of(pages.recording())) as page:
+        page.js(LANES)
+        page.js("""(() => {
+            const d = memtrace.model().doc, p = {...d.report.processes[0], peak: 12 * 2 ** 20, peak_ns: d.report.start_ns + 1.5e9};
+            feed.source = {};
+            memtrace.state.lane = "cpu 77";
+            memtrace.show({report: {...d.report, processes: [p]}});
+        })()""")
+        page.settle()
+        note, said, mark = (pages.text_of(page, at) for at in ("#chart-note", "#moment", "#highest"))
+        mt.check("One moment a second. Its highest moment, 12.0 MiB on all devices together, was at 1.5" in note, note)
+        mt.check(said.startswith("The highest moment seen") and mark == "8.00 MiB", f"{said}; {mark}")
+        page.js("feed.source = null; memtrace.show({})")
+        page.settle()
+        said, mark = pages.text_of(page, "#moment"), pages.text_of(page, "#highest")
+        mt.check(said.startswith("At the peak") and mark == "peak 8.00 MiB", f"{said}; {mark}")
+        pages.clean(page)

@@ -157,6 +157,12 @@ const gapAt = (t) => model.gaps.find((g) => g.whole && g.from < t && t < g.to);
 // Of a process of a trace that goes on only some moments are known, not the highest ones.
 const isOfSamples = (lane) => Boolean(feed.source && lane?.pid);
 
+// … but of each process how high its highest one was, and when; not what it was made of.
+function unseenPeak(lane) {
+	const p = model.report.processes.findLast((x) => x.pid === lane.pid);
+	return p?.peak && lane.dev !== "host" ? ` Its highest moment, ${bytes(p.peak)} on all devices together, was at ${clock(p.peak_ns - model.report.start_ns, model.duration)}.` : "";
+}
+
 /*
  * For each such stretch of a line the moment at which what was traced just before it was highest, -1: nothing was. Steps are
  * much alike (docs/sampling.md), so that is what the eye should see there, as long as it is told that nobody looked.
@@ -589,7 +595,7 @@ function markHighest(u) {
 	c.lineTo(x + 4 * k, y - 8 * k);
 	c.fill();
 	c.restore();
-	e.textContent = `${high[best] === l.peak ? "peak " : ""}${bytes(high[best])}`;
+	e.textContent = `${high[best] === l.peak && !isOfSamples(l) ? "peak " : ""}${bytes(high[best])}`;
 	besideOf(e, x / k);
 	e.style.top = `${Math.max(0, y / k - 16)}px`;
 }
@@ -773,7 +779,7 @@ function drawNow() {
 		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
-		(!feed.source ? "" : isOfSamples(l) ? " One moment a second." : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
+		(!feed.source ? "" : isOfSamples(l) ? ` One moment a second.${unseenPeak(l)}` : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
 		(model.gaps.length ? ` Hatched: not traced, and drawn as high as ${isOfSamples(l) ? "was seen before it" : "what was traced before it was at most"} (docs/sampling.md); peaks, means and suspects are of what was traced.` : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
@@ -1030,7 +1036,7 @@ function drawMoment() {
 	}
 	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, momentAt(l, t)), visible = range()[1] - range()[0], gap = gapAt(t);
 	const over = l.ended !== null && t > l.ended ? "after the process ended" : "";
-	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : state.held === doc.held?.t ? `Held: ${doc.held.at}` : "Held") : "At the peak";
+	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? (isOfSamples(l) ? "Held: the highest seen" : "Held: the peak") : state.held === doc.held?.t ? `Held: ${doc.held.at}` : "Held") : isOfSamples(l) ? "The highest moment seen" : "At the peak";
 	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) =>
 		h("tr", of.parts[n] ? null : {class: "none"}, h("td", {class: "text"}, swatch(n), n),
 		  h("td", {title: `${of.parts[n]} bytes`}, bytes(of.parts[n])), h("td", null, percent(of.parts[n], of.total))))));
