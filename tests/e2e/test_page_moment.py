@@ -122,6 +122,13 @@ def test_what_stands_out_is_seen():
             text, box, plots = page.js(says)
             mt.check(text == "peak 90.0 MiB", text)
             mt.check(plots["left"] < box["left"] and box["right"] <= plots["right"] and box["top"] >= plots["top"], f"{width} wide: {box} in {plots}")
+            # Of two as high, the one that the report has chosen.
+            page.js("(() => { const l = lane(); l.total.fill(l.peak, 1, 2); l.cats.ACTIVATION.fill(l.peak - 2 * 2 ** 20, 1, 2); drawTimeline(); })()")
+            page.settle()
+            text, twice, _ = page.js(says)
+            mt.check((text, twice["left"]) == ("peak 90.0 MiB", box["left"]), f"{text} at {twice['left']}, alone at {box['left']}")
+            page.js(LANES)
+
             # Of what is in sight; of the categories in sight.
             page.js(f"memtrace.state.range = [{lower} - 1e6, {lower} + 1e6]; drawTimeline()")
             page.settle()
@@ -160,3 +167,29 @@ def test_a_process_of_a_trace_that_goes_on():
         said, mark = pages.text_of(page, "#moment"), pages.text_of(page, "#highest")
         mt.check(said.startswith("At the peak") and mark == "peak 8.00 MiB", f"{said}; {mark}")
         pages.clean(page)
+
+
+def test_axis_says_what_it_means():
+    """Of every height each label is the number of its line, not a rounded one (0.98 MiB of 1000 KiB)."""
+    with browser.open(pages.page_of(pages.recording())) as page:
+        wrong = page.js("""(async () => {
+            const units = {B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40}, wrong = [];
+            for (let height = 3; height < 2 ** 43; height = Math.ceil(height * 1.17)) {
+                const l = lane(), [a, b] = [l.total, l.cats];
+                l.cats = {PARAMETER: a.map(() => height)};
+                makeChart();
+                await null; // drawn
+                [l.total, l.cats] = [a, b];
+                chart.axes[1]._values.forEach((label, i) => {
+                    const [number, unit] = label.split(" ");
+                    if (number * units[unit] !== chart.axes[1]._splits[i])
+                        wrong.push([label, chart.axes[1]._splits[i]]);
+                });
+                if (chart.axes[1]._values.length < 3)
+                    wrong.push([height, chart.axes[1]._values]);
+            }
+            return wrong;
+        })()""")
+        cut = page.js("[...document.querySelectorAll('input')].filter((i) => i.size <= i.placeholder.length).map((i) => i.placeholder)")
+        mt.check(not cut, f"filters without room for their words: {cut}")
+        mt.check(not wrong, f"{len(wrong)} such as {wrong[:4]}")

@@ -977,6 +977,7 @@ def test_page_in_chromium():
             job.signal(signal.SIGTERM)
             job.wait()
             mt.wait_until(lambda: "have ended" in page.js("document.getElementById('live').innerText"), "the end to be told", 60, 0.3)
+            mt.check(page.js("document.getElementById('live-pause').hidden"), "what has ended can be paused")
             mt.check(not page.errors, f"the console says: {page.errors}")
             asked = {u for u in page.requests if not u.startswith("data:")}
             mt.check(asked == {f"{s.url}/", f"{s.url}/events"}, f"the page asked for {asked}")

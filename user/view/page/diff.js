@@ -36,9 +36,6 @@ function diffData(sides) {
 function drawDiffChart(d) {
 	const colors = diffColors(), text = {stroke: css("--dim"), font: '12px system-ui, "Liberation Sans", Arial, sans-serif', ticks: {show: false},
 		grid: {stroke: css("--line"), width: 1}};
-	const incrs = [];
-	for (let unit = 1; unit < 2 ** 62; unit *= 1024)
-		incrs.push(unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit, 50 * unit, 100 * unit, 200 * unit, 500 * unit);
 	diffState.chart?.destroy();
 	const data = diffData(d.sides), moment = $("diff-moment");
 	if (!data[0].length) {
@@ -54,7 +51,7 @@ function drawDiffChart(d) {
 		width: Math.max($("diff-chart").clientWidth, 200), height: innerWidth < 600 ? 220 : 300, padding: [8, 8, 0, 0], legend: {show: false},
 		scales: {x: {time: false}, y: {range: (u, min, max) => [0, max > 0 ? max * 1.04 : 1]}},
 		axes: [{...text, size: 26, space: 90, values: (u, v) => v.map((x) => diffState.steps ? (Number.isInteger(x) ? `${x}` : "") : `${+x.toFixed(6)} s`)},
-			{...text, size: 76, incrs, space: 36, values: (u, v) => v.map(bytes)}],
+			{...text, size: 76, incrs: byteSteps(), space: 36, values: (u, v) => v.map(bytes)}],
 		cursor: {points: {show: false}, drag: {x: true, y: false}},
 		series: [{}, ...d.sides.map((s, i) => ({label: "AB"[i], stroke: colors[i], width: i ? 1.5 : 2, dash: i ? [6, 3] : undefined, points: {show: false}}))],
 		hooks: {setCursor: [(u) => {

@@ -445,6 +445,14 @@ function tickSteps(from, to) {
 	return steps;
 }
 
+// Distances between ticks of bytes, so that labels are round in what they say: 512 KiB, 1.00 MiB, 1.50 MiB.
+function byteSteps() {
+	const steps = [];
+	for (let unit = 1; unit < 2 ** 62; unit *= 1024)
+		steps.push(...[1, 2, 5, 10, 20, 50, 100, 256, 512].map((n) => n * unit));
+	return steps;
+}
+
 function makeChart() {
 	if (chart)
 		chart.destroy();
@@ -455,15 +463,11 @@ function makeChart() {
 	const shown = shownCats(), grid = {stroke: css("--line"), width: 1};
 	const text = {stroke: css("--dim"), font: '12px system-ui, "Liberation Sans", Arial, sans-serif', ticks: {show: false}, grid};
 	const step = uPlot.paths.stepped({align: 1});
-	// Steps of 1024, so that labels are round in what they say.
-	const incrs = [];
-	for (let unit = 1; unit < 2 ** 62; unit *= 1024)
-		incrs.push(unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit, 50 * unit, 100 * unit, 200 * unit, 500 * unit);
 	chart = new uPlot({
 		width: plotWidth(), height: innerWidth < 600 ? 220 : 300, padding: [8, RIGHT, 0, 0], legend: {show: false},
 		scales: {x: {time: false, range: () => range().map((t) => t / 1e9)}, y: {range: (u, min, max) => [0, 1.04 * Math.max(max, highestInGaps()) || 1]}},
 		axes: [{...text, size: 26, space: 90, incrs: (u, axis, from, to) => tickSteps(from, to), values: (u, v) => v.map((x) => fitsOnAxis(u, x) ? ticks(x * 1e9, range()[1] - range()[0]) : "")},
-			{...text, size: LEFT, incrs, space: 36, values: (u, v) => v.map(bytes)}],
+			{...text, size: LEFT, incrs: byteSteps(), space: 36, values: (u, v) => v.map(bytes)}],
 		cursor: {points: {show: false}, drag: {x: true, y: false, setScale: false}, bind: {dblclick: () => () => null}},
 		// The highest sum is drawn first, each smaller one over it.
 		series: [{}, ...[...shown].reverse().map((c) => ({label: c, fill: COLORS[c], stroke: COLORS[c], width: 1, paths: step, points: {show: false}}))],
@@ -571,7 +575,7 @@ function widenSpikes(u) {
 		sums.forEach((sum, n) => {
 			c.fillStyle = COLORS[u.series[n + 1].label];
 			const y = u.valToPos(sum[i], "y", true);
-			c.fillRect(u.bbox.left + (x - LEAST_WIDTH / 2) * k, y, LEAST_WIDTH * k, u.bbox.top + u.bbox.height - y);
+			c.fillRect(Math.round(u.bbox.left + (x - LEAST_WIDTH / 2) * k), y, Math.round(LEAST_WIDTH * k), u.bbox.top + u.bbox.height - y); // whole pixels: no seam
 		});
 	c.restore();
 }
@@ -586,7 +590,9 @@ function markHighest(u) {
 	e.hidden = best < 0;
 	if (e.hidden)
 		return;
-	const x = u.valToPos(times[best], "x", true), y = u.valToPos(high[best], "y", true);
+	// Of several as high, the report has chosen one.
+	const is_peak = high[best] === l.peak && !isOfSamples(l), at = is_peak && l.peakT >= from && l.peakT <= to ? l.peakT / 1e9 : times[best];
+	const x = u.valToPos(at, "x", true), y = u.valToPos(high[best], "y", true);
 	c.save();
 	c.fillStyle = css("--text");
 	c.beginPath();
@@ -595,7 +601,7 @@ function markHighest(u) {
 	c.lineTo(x + 4 * k, y - 8 * k);
 	c.fill();
 	c.restore();
-	e.textContent = `${high[best] === l.peak && !isOfSamples(l) ? "peak " : ""}${bytes(high[best])}`;
+	e.textContent = `${is_peak ? "peak " : ""}${bytes(high[best])}`;
 	besideOf(e, x / k);
 	e.style.top = `${Math.max(0, y / k - 16)}px`;
 }
@@ -1094,7 +1100,7 @@ function table(id, columns, rows, sort, opts) {
 
 function filterBox(id, what, again) {
 	const s = state.tables[id];
-	return h("input", {type: "search", placeholder: `filter ${what}`, "aria-label": `filter ${what}`, value: s ? s.filter : "", oninput: (e) => {
+	return h("input", {type: "search", size: Math.max(20, what.length + 9), placeholder: `filter ${what}`, "aria-label": `filter ${what}`, value: s ? s.filter : "", oninput: (e) => {
 		const at = e.target.selectionStart;
 		(state.tables[id] ||= {down: true, all: false}).filter = e.target.value;
 		again();
@@ -1848,6 +1854,7 @@ function takeNews() {
 	try {
 		show(JSON.parse(text));
 		const r = model.report, at = new Date((r.start_ns + r.duration_ns) / 1e6).toLocaleTimeString();
+		$("live-pause").hidden = r.coverage.complete;
 		feedState(r.coverage.complete ? "The traced processes have ended; these are the last numbers." : `Live, ${at}`);
 	} catch (e) {
 		feed.source.close();
