@@ -95,13 +95,15 @@ void judge_unseen(const struct judge *j)
 /* Of a number that changes: a size, or an int in a module, which dynamo takes for a constant and says so. */
 static void say_recompile_next(const struct judge *j, struct verdict_line *l, const char *reason)
 {
-	if (strstr(reason, "size mismatch"))
+	if (strstr(reason, "size mismatch")) {
 		say(l->next, "torch._dynamo.mark_dynamic(), or batches of one size (drop_last=True)");
-	else if (strstr(reason, "integer attributes of the nn.Module"))
+	} else if (strstr(reason, "integer attributes of the nn.Module")) {
 		say(l->next, "make that integer of the module a tensor, or "
 		    "torch._dynamo.config.allow_unspec_int_on_nn_module = True");
-	else
+	} else {
+		say(l->next, "all of them, and why: ");
 		say_command(l, "memtrace report %s -v", j->file);
+	}
 }
 
 /* The first one that torch.compile does not compile any more. NULL: none. */

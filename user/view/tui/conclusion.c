@@ -41,51 +41,15 @@ static void put_wrapped(struct canvas *c, struct rect *at, enum tui_style style,
 	}
 }
 
-/* --- commands ---------------------------------------------------------------------------------------------- */
-
-/* Bytes of a command, up to where the sentence goes on. What is quoted is a word of it. */
-static size_t command_len(const char *text)
+/* Words, then a command: one that is wider than the screen is one of several lines for a shell, too. */
+static void put_next(struct canvas *c, struct rect *at, const struct verdict_line *l)
 {
-	static const char *const ends[] = { "; ", ", ", "? ", " says ", " lists " };
-	int is_quoted = 0;
-	size_t len;
+	const char *command = verdict_command(l);
+	char words[VERDICT_BYTES + 16];
 
-	for (len = 0; text[len]; len++) {
-		is_quoted ^= text[len] == '\'';
-		for (size_t i = 0; !is_quoted && i < sizeof(ends) / sizeof(ends[0]); i++)
-			if (!strncmp(text + len, ends[i], strlen(ends[i])))
-				return len;
-	}
-	return len;
-}
-
-static const char *find_command(const char *text)
-{
-	const char *at = text;
-
-	while ((at = strstr(at, "memtrace ")) && at != text && at[-1] != ' ')
-		at++;
-	return at;
-}
-
-/* Words, a command, words …: a command that is wider than the screen is one of several lines for a shell, too. */
-static void put_next(struct canvas *c, struct rect *at, const char *next)
-{
-	char words[VERDICT_BYTES + 16], piece[VERDICT_BYTES];
-	const char *command = find_command(next);
-
-	snprintf(words, sizeof(words), "next: %.*s", (int)(command ? command - next : (long)strlen(next)), next);
+	snprintf(words, sizeof(words), "next: %.*s", (int)(command - l->next), l->next);
 	put_wrapped(c, at, TUI_DIM, 0, words, "");
-	while (command) {
-		size_t len = command_len(command);
-		const char *rest = command + len + strspn(command + len, ";, ");
-
-		snprintf(piece, sizeof(piece), "%.*s", (int)len, command);
-		put_wrapped(c, at, TUI_KEY, 2, piece, " \\");
-		command = find_command(rest);
-		snprintf(piece, sizeof(piece), "%.*s", (int)(command ? command - rest : (long)strlen(rest)), rest);
-		put_wrapped(c, at, TUI_DIM, 2, piece, "");
-	}
+	put_wrapped(c, at, TUI_KEY, 2, command, " \\");
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------- */
@@ -112,7 +76,7 @@ static unsigned put_verdict(struct canvas *c, const struct report *r, const char
 		put_wrapped(c, &at, style, 0, l->text, "");
 		snprintf(text, sizeof(text), "next: %s", l->next);
 		if (l->next[0] && is_whole)
-			put_next(c, &at, l->next);
+			put_next(c, &at, l);
 		else if (l->next[0])
 			put_wrapped(c, &at, TUI_DIM, 0, text, "");
 	}
