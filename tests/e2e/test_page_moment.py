@@ -144,7 +144,7 @@ def test_what_stands_out_is_seen():
             at = page.js("[document.querySelector('#ended-line').offsetLeft, toX(%d)]" % ended)
             mt.check(abs(at[0] - at[1]) <= 1, f"the end is at {at[1]}, drawn at {at[0]}")
             page.js(f"location.hash = 'at={(ended + 1e8) / 1e9:.9f}&lane=cpu%2077'")
-            mt.wait_until(lambda: "after the process ended" in pages.text_of(page, "#moment"), "words for it", 60)
+            mt.wait_until(lambda: "nothing any more, and the process has ended since" in pages.text_of(page, "#moment"), "words for it", 60)
             pages.clean(page)
 
 

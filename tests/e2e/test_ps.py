@@ -119,7 +119,7 @@ class Terminal:
         termios.tcsetwinsize(side, (24, 80))
         self.before = termios.tcgetattr(self.fd)
         self.proc = subprocess.Popen([mt.MEMTRACE], stdin=side, stdout=side, stderr=side, start_new_session=True,
-                                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is a signal
+                                     preexec_fn=own_terminal,
                                      env=dict(os.environ, TERM=term))
         os.close(side)
         self.text = ""
@@ -159,6 +159,12 @@ class Terminal:
         mt.check(self.text.count("\x1b[?25l") <= self.text.count("\x1b[?12l\x1b[?25h") + self.text.count("\x1b[?25h\x1b[?0c")
                  + self.text.count("\x1b[?12;25h"), f"the cursor is hidden: {self.text[-500:]!r}")
         return code
+
+
+def own_terminal():
+    """Ctrl-C is a signal, also where the tests run behind a shell's &, which ignores it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"

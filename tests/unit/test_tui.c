@@ -918,6 +918,7 @@ static void test_all_of_the_verdict(void **state)
 	struct report r = fix_report();
 	struct tui_data d = data_of(&r);
 	const struct tui_words words = { "", 0, "/data/recordings/of/a/long/path/job.mtr" };
+	const struct tui_words quoted = { "", 0, "'a recording of a job.mtr'" };
 	struct tui_ui ui;
 	char *text, *first;
 
@@ -946,6 +947,13 @@ static void test_all_of_the_verdict(void **state)
 	assert_string_equal(text, first);
 	free(text);
 	free(first);
+	/* neither blanks in quotes nor places within a word are ends of lines */
+	text = screen_text(50, 30, &ui, &d, &r, &quoted);
+	assert_non_null(strstr(text, "   memtrace report 'a recording of a job.mtr' \\\n   --leaks\n"));
+	free(text);
+	text = screen_text(40, 30, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "   memtrace report \\\n   /data/recordings/of/a/long/path/jo\n   b.mtr \\\n"));
+	free(text);
 	type(&ui, "v");
 	assert_false(ui.is_verdict);
 	data_done(&d);

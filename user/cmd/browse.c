@@ -90,6 +90,11 @@ static int read_moment(struct browse *b, uint64_t rel_ns)
 	report__free(rest);
 	if (!m.then && r == -ECANCELED)
 		return m.did;
+	if (m.then && m.then->run.start_ts_ns != b->start_ns) {
+		report__free(m.then);
+		m.then = NULL;
+		err_set(&why, 0, "another recording is in this file now: open it again");
+	}
 	if (!m.then)
 		tui__message(b->tui, why.msg);
 	return tui__then(b->tui, rel_ns, m.then);

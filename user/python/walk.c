@@ -27,6 +27,7 @@ static void forget(struct walk *w)
 		map__done(&w->state->objects);
 		map__done(&w->state->of);
 		map__done(&w->state->held);
+		map__done(&w->state->held_paths);
 		map__done(&w->state->data);
 		map__done(&w->state->grads);
 		free(w->state->parameters);
@@ -55,7 +56,7 @@ void walk__done(struct walk *w)
 static size_t maps_bytes(const struct walk_state *s)
 {
 	return map__bytes(&s->by_addr) + map__bytes(&s->objects) + map__bytes(&s->of) + map__bytes(&s->held) +
-	       map__bytes(&s->data) + map__bytes(&s->grads);
+	       map__bytes(&s->held_paths) + map__bytes(&s->data) + map__bytes(&s->grads);
 }
 
 /* What the tables of walks before have room for: each may have had its own that was large. */
@@ -75,7 +76,7 @@ static struct walk_state *state__new(void)
 	struct walk_state *s = calloc(1, sizeof(*s));
 
 	if (s)
-		s->by_addr = s->objects = s->of = s->held = s->data = s->grads = MAP_OF(struct about);
+		s->by_addr = s->objects = s->of = s->held = s->held_paths = s->data = s->grads = MAP_OF(struct about);
 	return s;
 }
 
@@ -93,6 +94,7 @@ static int begin(struct walk *w)
 	map__clear(&w->state->objects);
 	map__clear(&w->state->of);
 	map__clear(&w->state->held);
+	map__clear(&w->state->held_paths);
 	map__clear(&w->state->data);
 	map__clear(&w->state->grads);
 	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = 0;
@@ -140,8 +142,7 @@ int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, con
 	r = r ? r : walk__name_modules(w);
 	for (size_t i = 0; i < optimizers_cnt && !r; i++)
 		r = walk__name_optimizer(w, optimizers[i]);
-	if (!r)
-		walk__find_resting(w);
+	r = r ? r : walk__find_resting(w);
 	py_snap__trace_end(w->py->snap);
 	w->gradients_at = w->names_cnt;
 	if (w->state) {

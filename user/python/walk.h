@@ -40,7 +40,7 @@ struct py_name {
 	uint32_t of;   /* GRADIENT: which parameter's, for walk__is_gradient */
 	uint8_t kind;  /* enum ev_tensor */
 	uint8_t is_inner; /* its memory is that of a part of the object … */
-	uint8_t rests;	  /* … which is a parameter, and asks for no gradient, or is in no optimizer, where there are some */
+	uint8_t rests;	  /* … which is a parameter, and asks for no gradient, or is a copy of one that is trained */
 	uint64_t hash; /* the reader's, of all this; 0: not yet */
 };
 

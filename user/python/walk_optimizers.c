@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
 
 #include "python/walk_state.h"
 
@@ -132,21 +135,48 @@ int walk__name_optimizer(struct walk *w, uint64_t obj)
 	if (!r && o.state)
 		r = py__each_item(w->py, o.state, name_state, &o);
 	w->torn += r == -EAGAIN;
-	w->state->has_torn_optimizer |= r == -EAGAIN;
+	w->state->has_torn_optimizer |= r || !o.groups;
 	return o.err ? o.err : r == -EAGAIN ? 0 : r;
+}
+
+static uint64_t path_hash(const char *path)
+{
+	uint64_t hash = XXH3_64bits(path, strlen(path));
+
+	return hash ? hash : 1;
+}
+
+static int is_held(const struct walk *w, const struct py_name *n)
+{
+	return walk__get(&w->state->held, n->obj) != 0;
+}
+
+/* Of a module, a part of a DTensor. */
+static int is_inner_parameter(const struct py_name *n)
+{
+	return n->is_inner && n->kind == EV_TENSOR_PARAMETER;
 }
 
 /*
  * A copy of a model whose parameters are DTensors (an average of weights) asks for gradients as the model does, and calls on
- * its parts are not seen: that no optimizer has it tells them apart.
+ * its parts are not seen. What tells them apart: an optimizer has the parameter of that path, and none has the copy's, which
+ * lies there or below "module." (torch.optim.swa_utils.AveragedModel). Parameters whose optimizer has others in their place
+ * (master copies), or was not found, are no copies.
  */
-void walk__find_resting(struct walk *w)
+int walk__find_resting(struct walk *w)
 {
-	const struct walk_state *s = w->state;
+	struct walk_state *s = w->state;
+	int r = 0;
 
-	for (size_t i = 0; i < w->names_cnt && s->held.cnt && !s->has_torn_optimizer; i++) {
+	for (size_t i = 0; i < w->names_cnt && !r; i++)
+		if (is_inner_parameter(&w->names[i]) && is_held(w, &w->names[i]))
+			r = walk__put(w, &s->held_paths, path_hash(walk__text(w, w->names[i].path)), 1);
+	for (size_t i = 0; i < w->names_cnt && s->held_paths.cnt && !s->has_torn_optimizer && !r; i++) {
 		struct py_name *n = &w->names[i];
+		const char *path = walk__text(w, n->path), *below = !strncmp(path, "module.", 7) ? path + 7 : path;
 
-		n->rests |= n->is_inner && n->kind == EV_TENSOR_PARAMETER && !walk__get(&s->held, n->obj);
+		n->rests |= is_inner_parameter(n) && !is_held(w, n) && (walk__get(&s->held_paths, path_hash(path)) ||
+									 walk__get(&s->held_paths, path_hash(below)));
 	}
+	return r;
 }

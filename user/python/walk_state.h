@@ -53,10 +53,11 @@ struct walk_state {
 	uint64_t *addrs; /* of the modules, for walk__modules */
 	struct member *members;
 	size_t members_cnt, members_cap;
-	struct map by_addr; /* all six: struct about. Modules */
+	struct map by_addr; /* all seven: struct about. Modules */
 	struct map objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
 	struct map of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
 	struct map held;    /* parameters that an optimizer has → 1 */
+	struct map held_paths; /* hashes of where those lie that are DTensors → 1 */
 	struct map data;    /* data pointers → their names, gradients not among them */
 	struct map grads;   /* … of these */
 	struct parameter *parameters; /* whose gradients are looked for */
@@ -109,6 +110,6 @@ void walk__parts_of_impl(struct walk *w, uint64_t impl, struct walk_parts *ret);
 /* --- walk_optimizers.c ---------------------------------------------------------------------------------------- */
 
 int walk__name_optimizer(struct walk *w, uint64_t obj);
-void walk__find_resting(struct walk *w); /* once all are named */
+int walk__find_resting(struct walk *w); /* once all are named */
 
 #endif

@@ -41,5 +41,10 @@ const char *recompile_reason(char buf[RECOMPILE_REASON_BYTES], const char *reaso
 
 int recompile_gave_up(const struct report_recompile *k)
 {
-	return strstr(k->failed, "limit") != NULL;
+	static const char *const words[] = { "recompile limit", "recompile_limit", "cache_size_limit" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(k->failed, words[i]))
+			return 1;
+	return 0;
 }

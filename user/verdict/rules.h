@@ -29,11 +29,12 @@ static inline struct verdict_line *line(const struct judge *j, enum verdict_kind
 	return l;
 }
 
-static inline void say_args(char *text, const char *fmt, va_list args)
+/* Whether all of it has room. */
+static inline int say_args(char *text, const char *fmt, va_list args)
 {
 	size_t len = strlen(text);
 
-	vsnprintf(text + len, VERDICT_BYTES - len, fmt, args);
+	return vsnprintf(text + len, VERDICT_BYTES - len, fmt, args) < (int)(VERDICT_BYTES - len);
 }
 
 /* Behind what a text of VERDICT_BYTES says already; cut where it is full. */
@@ -47,17 +48,22 @@ static inline void say(char *text, const char *fmt, ...)
 	va_end(args);
 }
 
-/* What to type: the end of what is next, words before it. */
+/* What to type: the end of what is next, words before it. One that has no room is none. */
 static inline void say_command(struct verdict_line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void say_command(struct verdict_line *l, const char *fmt, ...)
 {
 	size_t before = strlen(l->next);
 	va_list args;
+	int has_room;
 
 	va_start(args, fmt);
-	say_args(l->next, fmt, args);
+	has_room = say_args(l->next, fmt, args);
 	va_end(args);
 	l->command_len += (uint16_t)(strlen(l->next) - before);
+	if (!has_room) {
+		l->next[strlen(l->next) - l->command_len] = '\0';
+		l->command_len = 0;
+	}
 }
 
 /* A name of the target's, or what stands for none. */

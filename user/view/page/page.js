@@ -657,10 +657,6 @@ function toStep() {
 		setRange(...r);
 }
 
-/*
- * Many steps beside each other are a comb: then the page begins with one of them, that of the peak. Not where the verdict is about all
- * of the time, nor where not all of it was traced.
- */
 // The moment that it was exported with (--at): where it opens if the address says nothing, and what Back returns to.
 function beginAtHeld() {
 	const l = model.lanes.find((x) => x.dev === doc.held.dev && !x.pid), count = model.report.steps;
@@ -671,6 +667,10 @@ function beginAtHeld() {
 	state.range = r && r[0] <= state.held && state.held <= r[1] ? [Math.max(r[0], model.first), Math.min(r[1], model.duration)] : null;
 }
 
+/*
+ * Many steps beside each other are a comb: then the page begins with one of them, that of the peak. Not where the verdict is about all
+ * of the time, nor where not all of it was traced.
+ */
 const MANY_STEPS = 8;
 const OF_ALL_TIME = ["leak", "spike", "recompiles", "out_of_memory", "died"];
 function beginAtStep() {
@@ -1041,7 +1041,7 @@ function drawMoment() {
 		return;
 	}
 	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, momentAt(l, t)), visible = range()[1] - range()[0], gap = gapAt(t);
-	const over = l.ended !== null && t > l.ended ? "after the process ended" : "";
+	const over = l.ended !== null && t > l.ended ? "nothing any more, and the process has ended since" : "";
 	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? (isOfSamples(l) ? "Held: the highest seen" : "Held: the peak") : state.held === doc.held?.t ? `Held: ${doc.held.at}` : "Held") : isOfSamples(l) ? "The highest moment seen" : "At the peak";
 	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) =>
 		h("tr", of.parts[n] ? null : {class: "none"}, h("td", {class: "text"}, swatch(n), n),
@@ -1497,7 +1497,7 @@ const shortFile = (where) => where.replace(/^(.{6}).{8,}(\.\w+:\d+)$/, "$1…$2"
 const bare = (op) => op.replace(/^inductor: (?!\()/, "");
 
 // A guard that did not hold, and where it comes from: "self.k == 7 (train.py:5 in forward)".
-const guardWords = (reason) => reason.replace(/ *  # .*# (?:\S*\/)?(\S+:\d+ in \S+).*$/, " ($1)");
+const guardWords = (reason) => reason.replace(/ *  # (?:.*# )?(?:.*\/)?([^/]*:\d+ in \S+).*$/, " ($1)");
 
 // What was compiled again, and why.
 function drawRecompiled() {

@@ -23,33 +23,78 @@ static size_t line_len(const char *text, unsigned cols)
 	return text[len] || have > cols ? (blank ? blank : len - 1) : len;
 }
 
-/* From at.y on, which goes on behind it. end: of each line but the last, for who copies them. */
-static void put_wrapped(struct canvas *c, struct rect *at, enum tui_style style, unsigned indent, const char *text,
-			const char *end)
+static void put_line(struct canvas *c, struct rect *at, enum tui_style style, unsigned indent, size_t len, const char *text,
+		     const char *end)
 {
-	unsigned room = at->w - 2 - (unsigned)strlen(end);
 	char line[VERDICT_BYTES + 16];
 
-	for (unsigned x = at->x + indent; *text && at->h; x = at->x + 2) {
-		size_t len = line_len(text, x == at->x ? room + 2 : room);
+	snprintf(line, sizeof(line), "%.*s%s", (int)len, text, end);
+	canvas__text(c, at->x + indent, at->y++, at->w, style, line);
+	at->h--;
+}
+
+/* From at.y on, which goes on behind it. */
+static void put_wrapped(struct canvas *c, struct rect *at, enum tui_style style, const char *text)
+{
+	for (unsigned indent = 0; *text && at->h; indent = 2) {
+		size_t len = line_len(text, at->w - indent);
+
+		put_line(c, at, style, indent, len, text, "");
+		text += len + strspn(text + len, " ");
+	}
+}
+
+/* Bytes of a command's first words that have room, one at least; a blank in quotes ends none. */
+static size_t words_len(const char *text, unsigned room)
+{
+	unsigned have = 0, is_quoted = 0;
+	size_t len, blank = 0;
+
+	for (len = 0; text[len] && (have <= room || !blank); len++) {
+		have += ((unsigned char)text[len] & 0xc0) != 0x80;
+		is_quoted ^= text[len] == '\'';
+		if (text[len] == ' ' && !is_quoted && (have <= room + 1 || !blank))
+			blank = len;
+	}
+	return text[len] || have > room ? (blank ? blank : len) : len;
+}
+
+/* Bytes of at most `cols` characters. */
+static size_t cut_len(const char *text, size_t len, unsigned cols)
+{
+	size_t at = 0;
+
+	for (unsigned have = 0; at < len; at++) {
+		have += ((unsigned char)text[at] & 0xc0) != 0x80;
+		if (have > cols)
+			break;
+	}
+	return at;
+}
+
+/* One that is wider than the screen is several lines for a shell, too: each but the last ends with a backslash. */
+static void put_command(struct canvas *c, struct rect *at, const char *text)
+{
+	while (*text && at->h) {
+		size_t len = words_len(text, at->w - 4);
 		const char *rest = text + len + strspn(text + len, " ");
 
-		snprintf(line, sizeof(line), "%.*s%s", (int)len, text, *rest ? end : "");
-		canvas__text(c, x, at->y++, at->w, style, line);
-		at->h--;
+		for (size_t part; len; text += part, len -= part) { /* a word that is too long is cut, and is no command then */
+			part = cut_len(text, len, at->w - 4);
+			put_line(c, at, TUI_KEY, 2, part, text, part == len && *rest ? " \\" : "");
+		}
 		text = rest;
 	}
 }
 
-/* Words, then a command: one that is wider than the screen is one of several lines for a shell, too. */
 static void put_next(struct canvas *c, struct rect *at, const struct verdict_line *l)
 {
 	const char *command = verdict_command(l);
 	char words[VERDICT_BYTES + 16];
 
 	snprintf(words, sizeof(words), "next: %.*s", (int)(command - l->next), l->next);
-	put_wrapped(c, at, TUI_DIM, 0, words, "");
-	put_wrapped(c, at, TUI_KEY, 2, command, " \\");
+	put_wrapped(c, at, TUI_DIM, words);
+	put_command(c, at, command);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------- */
@@ -73,12 +118,12 @@ static unsigned put_verdict(struct canvas *c, const struct report *r, const char
 			at.y++;
 			at.h--;
 		}
-		put_wrapped(c, &at, style, 0, l->text, "");
+		put_wrapped(c, &at, style, l->text);
 		snprintf(text, sizeof(text), "next: %s", l->next);
 		if (l->next[0] && is_whole)
 			put_next(c, &at, l);
 		else if (l->next[0])
-			put_wrapped(c, &at, TUI_DIM, 0, text, "");
+			put_wrapped(c, &at, TUI_DIM, text);
 	}
 	return at.y;
 }

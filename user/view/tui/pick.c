@@ -16,9 +16,10 @@
 
 void tui_pick__init(struct tui_pick *p, const char *title, char *const *lines, size_t lines_cnt, size_t rows_cnt, size_t first)
 {
-	*p = (struct tui_pick){ .title = title, .lines = lines, .lines_cnt = lines_cnt, .rows_cnt = rows_cnt };
+	*p = (struct tui_pick){ .title = title, .lines = lines, .lines_cnt = lines_cnt,
+				  .rows_cnt = rows_cnt < lines_cnt ? rows_cnt : lines_cnt ? lines_cnt - 1 : 0 };
 	p->rows.row = first;
-	p->rows.rows = rows_cnt;
+	p->rows.rows = p->rows_cnt;
 }
 
 /* --- keys ------------------------------------------------------------------------------------------------- */
