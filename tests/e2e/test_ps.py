@@ -162,9 +162,10 @@ class Terminal:
 
 
 def own_terminal():
-    """Ctrl-C is a signal, also where the tests run behind a shell's &, which ignores it."""
+    """Ctrl-C is a signal, and what ends it is ignored by nobody: behind a shell's & that is SIGINT, behind nohup SIGHUP."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
