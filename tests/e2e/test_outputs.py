@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -56,6 +57,21 @@ def test_files_belong_to_who_asked():
             mt.ok(mt.memtrace("export", home / "a.mtr", "--to", form, "-o", home / name, env=SUDO))
             is_askers(home / name)
         mt.check(not [p for p in home.iterdir() if p.suffix == ".part"], "something half made was left")
+
+
+def test_means_are_of_what_was_traced():
+    """Not of the time in which probes were planned, steps watched without them, and set: weights are there all the time."""
+    with mt.scratch() as tmp, mt.job("mlp") as job:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", "2", "-o", tmp / "a.mtr"))
+        rep = mt.report(tmp / "a.mtr")
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr")).stdout
+    mt.note(f"{rep['traced_ns'] / 1e9:.2f} of {rep['duration_ns'] / 1e9:.2f} s traced")
+    mt.check(1.9e9 < rep["traced_ns"] < rep["duration_ns"] - rep["attach"]["took_ns"], f"{rep['traced_ns']} of {rep['duration_ns']}")
+    mt.check(re.search(r"UTC, [0-9.]+ s of [0-9.]+ s traced,", text), text)
+    for name in ("PARAMETER", "OPTIMIZER_STATE"):
+        row = rep["devices"]["cpu"]["categories"][name]
+        mean = row["byte_ns"] / rep["traced_ns"]
+        mt.check(0.97 * row["live"] < mean < 1.15 * row["live"], f"{name}: {mean} on average, {row['live']} all the time")
 
 
 def test_what_the_asker_could_not_write_is_not_written():

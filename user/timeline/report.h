@@ -79,7 +79,7 @@ static inline bool signal_sends_away(int sig)
 
 /* Nothing grew in what was traced, but blocks that live on through gaps are not seen: it says nothing of the job. */
 bool report_growth_is_hidden(const struct report *r);
-/* Time that means are of: all of it, or what was traced of it. */
+/* Time that means and rates are of: all of it since the probes were set, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
 
 struct rank_label report_proc_label(const struct report_proc *p); /* what its labels say (event/rank_label.h) */

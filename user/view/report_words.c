@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
 
@@ -164,6 +165,19 @@ const char *report_end_word(const struct report *r)
 	       r->run.end_reason == EV_END_TARGET_GONE   ? "target gone" :
 	       r->run.end_reason == EV_END_WINDOW	     ? "a window of a trace that went on" :
 							 "failed";
+}
+
+const char *report_words_traced(char buf[TRACED_MAX], const struct report *r)
+{
+	char all[24], part[24];
+
+	fmt_ns(all, r->run.end_ts_ns - r->run.start_ts_ns);
+	fmt_ns(part, report_traced_ns(r));
+	if (strcmp(all, part))
+		snprintf(buf, TRACED_MAX, "%s of %s traced", part, all);
+	else
+		snprintf(buf, TRACED_MAX, "%s traced", all);
+	return buf;
 }
 
 const char *proc_state(char *buf, const struct report_proc *p)

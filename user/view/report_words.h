@@ -41,6 +41,9 @@ const char *tensor_kind_words(unsigned kind);
 const char *tensor_kind_key(unsigned kind);
 /* "detached", "target gone", "failed", or "cut" when no end was seen. */
 const char *report_end_word(const struct report *r);
+/* "8.43 s traced", or "4.03 s of 8.43 s traced": the rest was before probes were set, or between windows. */
+#define TRACED_MAX 64
+const char *report_words_traced(char buf[TRACED_MAX], const struct report *r);
 /* "running", "exited 0", "signal 9", "detached"; buf at least 32 bytes. */
 struct report_proc;
 const char *proc_state(char *buf, const struct report_proc *p);

@@ -323,7 +323,7 @@ function drawHead() {
 	$("title").textContent = r.target.comm ? `${jobName(r.target)} ${r.target.pid}` : "memtrace";
 	document.title = `memtrace: ${$("title").textContent}`;
 	$("subtitle").textContent = [r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
-		r.sampling ? `${span(r.sampling.traced_ns)} of ${span(r.duration_ns)} traced` : `${span(r.duration_ns)} traced`,
+		span(r.traced_ns) === span(r.duration_ns) ? `${span(r.duration_ns)} traced` : `${span(r.traced_ns)} of ${span(r.duration_ns)} traced`,
 		r.sampling ? `of ${count(r.sampling.steps_seen)} steps ${count(r.sampling.steps_traced)} traced` : r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
 	for (const [dev, d] of [...Object.entries(r.devices), ...(r.host ? [["host", r.host]] : [])]) {
 		fact(`${dev} peak`, bytes(d.peak), d.peak ? `at ${clock(d.peak_ns - r.start_ns, model.duration)}` : "");

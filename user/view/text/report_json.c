@@ -130,6 +130,7 @@ static void put_target(struct json *j, const struct report *r)
 	json__str(j, "tracer", r->run.host);
 	json__u64(j, "start_ns", epoch(r, r->run.start_ts_ns));
 	json__u64(j, "duration_ns", r->run.end_ts_ns - r->run.start_ts_ns);
+	json__u64(j, "traced_ns", report_traced_ns(r));
 	json__u64(j, "steps", r->marks.steps_total);
 	put_sampling(j, r);
 }

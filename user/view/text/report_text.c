@@ -32,19 +32,17 @@
 #define WHYS_SHOWN 3
 #define SUMMARY_ROWS 6 /* of the tables that nobody asked for */
 
-static double per_second(const struct report *r, double n)
+static double per_second(uint64_t n, uint64_t ns)
 {
-	uint64_t ns = r->run.end_ts_ns - r->run.start_ts_ns;
-
-	return ns ? n * 1e9 / (double)ns : 0;
+	return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
 /* --- who and how long -------------------------------------------------------------------------- */
 
 static void put_head(struct page *p, const struct report *r)
 {
-	char safe[TEXT_BYTES_MAX], text[200], a[24], b[24], c[24];
-	uint64_t events = report_events_sum(r);
+	uint64_t ns = r->run.end_ts_ns - r->run.start_ts_ns, events = report_events_sum(r); /* ns: steps need no probes */
+	char safe[TEXT_BYTES_MAX], text[200], a[24], b[24], c[24], traced[TRACED_MAX];
 	size_t n;
 
 	page__style(p, STYLE_BOLD);
@@ -58,13 +56,12 @@ static void put_head(struct page *p, const struct report *r)
 	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, p->width - 20);
 	page__put(p, safe);
 	page__end_line(p);
-	n = (size_t)snprintf(text, sizeof(text), "%s, %s traced, %s events (%s/s)",
-			     fmt_time(safe, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns),
-			     fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns), fmt_count(b, (double)events),
-			     fmt_count(c, per_second(r, (double)events)));
+	n = (size_t)snprintf(text, sizeof(text), "%s, %s, %s events (%s/s)",
+			     fmt_time(safe, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns), report_words_traced(traced, r),
+			     fmt_count(b, (double)events), fmt_count(c, per_second(events, ns)));
 	if (r->marks.steps_total)
 		snprintf(text + n, sizeof(text) - n, ", %s steps (%s/s)", fmt_count(a, (double)r->marks.steps_total),
-			 fmt_count(b, per_second(r, (double)r->marks.steps_total)));
+			 fmt_count(b, per_second(r->marks.steps_total, ns)));
 	page__flow(p, 0, text);
 }
 
@@ -100,7 +97,7 @@ static void put_dev_lines(struct page *p, const struct report *r, const struct r
 			 fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
 	page__item(p, 2, text);
 	n = (size_t)snprintf(text, sizeof(text), "allocated %s in %s blocks (%s/s)", fmt_bytes(a, d->alloc_bytes),
-			     fmt_count(b, (double)d->allocs), fmt_count(c, per_second(r, (double)d->allocs)));
+			     fmt_count(b, (double)d->allocs), fmt_count(c, per_second(d->allocs, ns)));
 	snprintf(text + n, sizeof(text) - n, "   freed %s in %s", fmt_bytes(a, d->free_bytes),
 		 fmt_count(b, (double)d->frees));
 	page__item(p, 2, text);
