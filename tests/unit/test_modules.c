@@ -812,6 +812,55 @@ static void named_storages_are_their_module_s(void **state)
 	assert_int_equal(module("")->kinds[EV_TENSOR_GRADIENT], 64);
 }
 
+static void has(const struct report_module_sum *s, uint64_t live, uint64_t at_peak)
+{
+	assert_int_equal(s->live, live);
+	assert_int_equal(s->at_peak, at_peak);
+}
+
+/* What no module made is the module's that has it by name, also if the peak was before the name came; and is counted once. */
+static void what_it_has_by_name_is_of_it(void **state)
+{
+	uint64_t w, s, out, was = 0x5000;
+
+	(void)state;
+	define_net();
+	w = allocated(64);
+	s = allocated(128);
+	out = op(LINEAR, w, 32);
+	now += 1000000000;
+	has(&report()->modules.none, 192, 192);
+	name_as("Net", w, 64, EV_TENSOR_PARAMETER);
+	name_as("Net", out, 32, EV_TENSOR_BUFFER); /* it made this one */
+	has(&module("block.linear")->own, 96, 96);
+	for (unsigned i = 0; i < 2; i++) {
+		state_of("Net", s);
+		name_as("Adam", s, 128, EV_TENSOR_STATE);
+	}
+	has(&module("block.linear")->own, 224, 224);
+	has(&module("")->all, 224, 224);
+	has(&report()->modules.none, 0, 0);
+	dies(s);
+	has(&module("block.linear")->own, 96, 224);
+	name_as("Another", w, 64, EV_TENSOR_PARAMETER); /* no module that is known has it now */
+	has(&module("block.linear")->own, 32, 160);
+	has(&report()->modules.none, 64, 64);
+	name_as("Net", w, 64, EV_TENSOR_PARAMETER);
+	at(0, 0);
+	(void)allocated(1000);
+	has(&module("block.linear")->own, 96, 96);
+	has(&report()->modules.none, 1000, 1000);
+
+	send((struct event){ .kind = EV_WAS, .dev = MT_DEV_CPU, .addr = was, .size = 16 });
+	name_as("Net", was, 16, EV_TENSOR_PARAMETER);
+	has(&module("block.linear")->own, 112, 112);
+	send((struct event){ .kind = EV_WAS_MODULE, .dev = MT_DEV_CPU, .addr = was, .size = HEAD, .flags = PHASE_FORWARD });
+	has(&module("block.linear")->own, 96, 96);
+	assert_int_equal(module("head")->own.live, 16);
+	dies(was);
+	assert_int_equal(module("head")->own.live, 0);
+}
+
 /* A name says whose it is; without one it is that of the module whose backward made it. Never both. */
 static void gradients_without_a_name_are_their_module_s(void **state)
 {
@@ -935,6 +984,7 @@ int main(void)
 		T(operators_by_bytes_and_module),
 		T(operators_and_modules_are_bounded),
 		T(named_storages_are_their_module_s),
+		T(what_it_has_by_name_is_of_it),
 		T(an_optimizer_s_time_ends_with_it),
 		T(modules_are_in_the_order_of_named_modules),
 		T(gradients_without_a_name_are_their_module_s),

@@ -81,6 +81,21 @@ static void tally__check(const struct tally *t, const struct device *d, const st
 	mt_check(allocs == d->allocs && alloc_bytes == d->alloc_bytes);
 }
 
+/* What modules have by name is part of what none made. */
+static void held__check(const struct modules *s, const struct device *d)
+{
+	const struct tally_cell *all = s->held.devs[d->idx].cells, *none = s->tally.devs[d->idx].cells;
+	uint64_t live = 0, cnt = 0, at_peak = 0;
+
+	for (uint32_t row = 1; row < s->held.devs[d->idx].cnt; row++) {
+		live += all[row].live;
+		cnt += all[row].live_count;
+		at_peak += cell__at_peak(&all[row], d->epoch);
+	}
+	mt_check(all->live == live && all->live_count == cnt && cell__at_peak(all, d->epoch) == at_peak);
+	mt_check(live <= none->live && cnt <= none->live_count && at_peak <= cell__at_peak(none, d->epoch));
+}
+
 static void device__check(const struct device *d, const struct model *m, const struct sums *s)
 {
 	uint64_t at_peak = 0, freed = 0;
@@ -101,6 +116,7 @@ static void device__check(const struct device *d, const struct model *m, const s
 	tally__check(&m->ops, d, s->ops[d->idx]);
 	tally__check(&m->regions, d, s->regions[d->idx]);
 	tally__check(&m->modules.tally, d, s->modules[d->idx]);
+	held__check(&m->modules, d);
 	sampled__check(&m->steps_made, d);
 	highs__check(&d->highs);
 }

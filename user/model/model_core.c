@@ -91,7 +91,7 @@ struct device *model__add_device(struct model *m, uint8_t dev)
 	d = device__new(dev, m->devs_cnt, m->start_ts_ns, &m->gaps);
 	if (!d || tally__add_dev(&m->ops, m->devs_cnt) < 0 ||
 	    tally__add_dev(&m->regions, m->devs_cnt) < 0 || tally__add_dev(&m->stacks.tally, m->devs_cnt) < 0 ||
-	    tally__add_dev(&m->modules.tally, m->devs_cnt) < 0) {
+	    tally__add_dev(&m->modules.tally, m->devs_cnt) < 0 || tally__add_dev(&m->modules.held, m->devs_cnt) < 0) {
 		device__free(d);
 		m->lost[MT_LOSS_BLOCKS]++;
 		return NULL;

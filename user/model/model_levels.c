@@ -142,6 +142,7 @@ static void model__hide_live(struct model *m)
 	tally__hide(&m->ops);
 	tally__hide(&m->regions);
 	tally__hide(&m->modules.tally);
+	tally__hide(&m->modules.held);
 	TAILQ_FOREACH(p, &m->procs.all, all) {
 		p->fw.traced_live = p->fw.live;
 		p->host.traced_live = p->host.live;

@@ -28,6 +28,23 @@ static void add_sum(struct report_module_sum *to, const struct report_module_sum
 	}
 }
 
+/* What no module made is the module's that has it by name. */
+static void add_held(const struct model *m, uint32_t row, struct report_module_sum *ret)
+{
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct tally_cell *c = row < m->modules.held.devs[i].cnt ? &m->modules.held.devs[i].cells[row] : NULL;
+		uint64_t live, peak;
+
+		if (!c || dev_is_host(m->devs[i]->dev))
+			continue;
+		live = cell__live_of(c, device__hides(m->devs[i]));
+		peak = cell__at_peak(c, m->devs[i]->epoch);
+		ret->live_count += row ? c->live_count : -c->live_count;
+		ret->live += row ? live : -live;
+		ret->at_peak += row ? peak : -peak;
+	}
+}
+
 static void own_sum(const struct model *m, uint32_t row, struct report_module_sum *ret)
 {
 	const struct tally *t = &m->modules.tally;
@@ -44,6 +61,7 @@ static void own_sum(const struct model *m, uint32_t row, struct report_module_su
 		ret->live += cell__live_of(c, device__hides(m->devs[i]));
 		ret->at_peak += cell__at_peak(c, m->devs[i]->epoch);
 	}
+	add_held(m, row, ret);
 	for (unsigned i = 0; i < PHASE_MAX; i++) {
 		ret->by_phase_count[i] = r->phases[i].alloc_count;
 		ret->by_phase_bytes[i] = r->phases[i].alloc_bytes;

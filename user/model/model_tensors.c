@@ -33,8 +33,11 @@ static uint64_t lasting(const struct tensor *t, const struct block *b)
 	return t->kind == EV_TENSOR_GRADIENT ? 0 : b->size;
 }
 
-static void model__uncount(struct model *m, const struct tensor *t, const struct block *b)
+static void model__uncount(struct model *m, struct tensor *t, const struct block *b, bool is_dead)
 {
+	if (t->held)
+		modules__let_go(&m->modules, t->module, b, model__device(m, (uint8_t)b->dev), is_dead);
+	t->held = false;
 	modules__unnamed(&m->modules, t->module, t->kind, b->size);
 	model__device(m, (uint8_t)b->dev)->named -= lasting(t, b);
 }
@@ -48,7 +51,7 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 		return;
 	}
 	if (b->named)
-		model__uncount(m, t, b);
+		model__uncount(m, t, b, false);
 	t->block = b;
 	t->size = b->size;
 	t->path = name->path;
@@ -66,17 +69,28 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 	modules__gradient(&m->modules, b);
 	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
 	modules__named(&m->modules, t->module, t->kind, b->size);
+	t->held = t->module && !b->module && modules__hold(&m->modules, t->module, b, model__device(m, (uint8_t)b->dev));
 	model__device(m, (uint8_t)b->dev)->named += lasting(t, b);
 	model__tell_name(m, b, t);
 }
 
 void model__unname(struct model *m, const struct block *b)
 {
-	const struct tensor *t = tensors__find(&m->tensors, 0, b->id);
+	struct tensor *t = tensors__find(&m->tensors, 0, b->id);
 
 	if (t)
-		model__uncount(m, t, b);
+		model__uncount(m, t, b, true);
 	tensors__remove(&m->tensors, 0, b->id);
+}
+
+void model__not_held(struct model *m, const struct block *b)
+{
+	struct tensor *t = tensors__find(&m->tensors, 0, b->id);
+
+	if (t && t->held)
+		modules__let_go(&m->modules, t->module, b, model__device(m, (uint8_t)b->dev), false);
+	if (t)
+		t->held = false;
 }
 
 void model__tensor_late(struct model *m, struct block *b)

@@ -19,6 +19,7 @@ bool model__name_fits(const struct block *b, uint64_t bytes); /* of a storage; t
 void model__name_block(struct model *m, struct block *b, const struct tensor *name);
 void model__tensor_late(struct model *m, struct block *b); /* a block from before the attach is known now */
 void model__unname(struct model *m, const struct block *b); /* a named block is dead */
+void model__not_held(struct model *m, const struct block *b); /* a module has made a named block */
 char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed; NULL: none */
 /* Its EV_TENSOR_OF and EV_TENSOR, as far as there are any: how many. */
 unsigned model__tensor_memory(const struct model *m, const struct block *b, struct event ret[2]);

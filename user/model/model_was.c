@@ -7,6 +7,7 @@
 #include "model/model_compiles.h"
 #include "model/model_learned.h"
 #include "model/model_modules.h"
+#include "model/model_tensors.h"
 #include "model/state.h"
 
 _Static_assert(NAMES_MAX <= EV_REGION_BITS + 1, "aux of EV_WAS");
@@ -98,6 +99,10 @@ static void model__was_block(struct model *m, const struct event *ev)
 
 void model__was(struct model *m, const struct event *ev)
 {
+	const struct block *b = ev->kind == EV_WAS_MODULE ? blocks__find(m->blocks, ev->pid, ev->dev, ev->addr) : NULL;
+
+	if (b && b->named)
+		model__not_held(m, b);
 	if (ev->kind == EV_WAS_MODULE)
 		model__module_was(m, ev);
 	else if (ev->kind == EV_WAS)

@@ -8,7 +8,10 @@
 #include "event/event.h"
 #include "timeline/timeline.h"
 
-/* What adds up over modules: of the module alone (the innermost one), or with all that is in it. */
+/*
+ * What adds up over modules: of the module alone (the innermost one), or with all that is in it. live_count, live and at_peak
+ * are of what it made, and of what no module made that it has by name: parameters, buffers, and the optimizer's state of them.
+ */
 struct report_module_sum {
 	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */
 	uint64_t saved; /* made there and kept for backward: of the largest pass (struct report_saved) */

@@ -14,6 +14,7 @@
 #include "base/seed.h"
 #include "model/core/blocks.h"
 #include "model/core/check.h"
+#include "model/core/device.h"
 
 #define ROWS_MIN 64
 #define ROWS_PART 2
@@ -38,6 +39,7 @@ static void module_places__done(struct module_places *p)
 void modules__done(struct modules *s)
 {
 	tally__done(&s->tally);
+	tally__done(&s->held);
 	free(s->rows);
 	module_places__done(&s->by_addr);
 	module_places__done(&s->by_path);
@@ -380,6 +382,33 @@ void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t by
 {
 	for (uint32_t i = row; i; i = s->rows[i].parent)
 		s->rows[i].kinds[kind].live -= bytes;
+}
+
+/* Was it there when the device was at its peak? */
+static uint64_t at_peak(const struct block *b, const struct device *d)
+{
+	return b->id <= d->peak_blocks.last_id ? b->size : 0;
+}
+
+bool modules__hold(struct modules *s, uint32_t row, const struct block *b, const struct device *d)
+{
+	uint32_t rows[] = { 0, tally__ready(&s->held, d->idx, row) };
+
+	for (unsigned i = 0; i < 2 && rows[1]; i++) {
+		tally__late(&s->held, d->idx, rows[i], b->size, d->epoch);
+		s->held.devs[d->idx].cells[rows[i]].at_peak += at_peak(b, d);
+	}
+	return rows[1];
+}
+
+void modules__let_go(struct modules *s, uint32_t row, const struct block *b, const struct device *d, bool is_dead)
+{
+	uint32_t rows[] = { 0, row };
+
+	for (unsigned i = 0; i < 2; i++) {
+		tally__freed(&s->held, d->idx, rows[i], b->size, d->epoch);
+		s->held.devs[d->idx].cells[rows[i]].at_peak -= is_dead ? 0 : at_peak(b, d);
+	}
 }
 
 /* A gradient that is gone before Python is looked at has no name: it is the module's whose backward made it. */

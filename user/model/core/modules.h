@@ -26,6 +26,7 @@
 #define STEPS_MAX 1024	    /* the last ones */
 
 struct block;
+struct device;
 struct thread;
 
 /* Blocks allocated in one phase with this module innermost. */
@@ -95,7 +96,8 @@ struct modules {
 	struct modules_of *owners;
 	size_t owners_cnt, owners_cap, owner_at;
 	struct module_places by_addr, by_path; /* by pid and address; by pid | root << 32 and path */
-	struct tally tally; /* by row */
+	struct tally tally; /* by row: of what it made */
+	struct tally held;  /* by row, its cells alone: of what none made, and it has by name. Row 0: all of that */
 	struct phase_sum phases[PHASE_MAX];
 	struct mark *marks; /* a ring of MARKS_MAX, or NULL */
 	uint64_t marks_cnt; /* all that were */
@@ -129,6 +131,9 @@ void modules__enter(struct modules *s, uint32_t row, uint32_t old);
 void modules__used(struct modules *s, struct block *b, uint32_t row);
 void modules__named(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
 void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
+/* A block that no module made is a module's by its name, or is so no more. False: no memory. */
+bool modules__hold(struct modules *s, uint32_t row, const struct block *b, const struct device *d);
+void modules__let_go(struct modules *s, uint32_t row, const struct block *b, const struct device *d, bool is_dead);
 /* Its category is another one, or it has a name. */
 void modules__gradient(struct modules *s, struct block *b);
 void modules__check(const struct modules *s);

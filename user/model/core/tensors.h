@@ -31,6 +31,7 @@ struct tensor {
 	uint8_t bits; /* its bits */
 	bool early;   /* waits, and was said before what becomes of its storage could be seen */
 	uint16_t module; /* row that its bytes are counted for; 0: none */
+	bool held;	 /* … and that has it, as none made it (modules__hold) */
 };
 
 struct tensors {
