@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """The kernel's view of a job with DataLoader workers, against what /proc itself says of each."""
+import json
+import re
 import subprocess
 import time
 
@@ -126,3 +128,48 @@ def test_many_short_children_do_not_stay():
 def fds_of(pid):
     return int(subprocess.run(["sh", "-c", f"ls /proc/{pid}/fd | wc -l"], capture_output=True, text=True,
                               check=True).stdout)
+
+
+def test_copies_of_a_large_dataset():
+    """Two workers of more than 512 MiB copy what they share: by how much is told as it is in smaps, which this reads."""
+    def read_of(path, pids):
+        done = mt.memtrace("report", path, "--json", "-q")
+        use = {p["pid"]: p.get("use") for p in json.loads(done.stdout)["processes"]} if done.returncode in (0, 3) else {}
+        return {pid: use[pid] for pid in pids if use.get(pid)}
+
+    def are_close(told, true, key):
+        return set(told) == set(true) and all(abs(told[pid][key] - true[pid][key]) <= 0.05 * true[pid][key] for pid in true)
+
+    with mt.scratch() as tmp, mt.job("copies") as job:
+        path = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "framework,kernel") as tracer:
+            mt.wait_attached(tracer, job.pid)
+            job.tell("go")
+            workers = [int(pid) for pid in job.line("workers ", 60).split()[1:]]
+            mt.wait_until(lambda: are_close(read_of(path, workers), {pid: use_of(pid) for pid in workers}, "shared"),
+                          "a first reading of both", 60, 0.5)
+            before = {pid: use_of(pid) for pid in workers}
+            job.tell("copy")
+            job.line("still ", 120)
+            true = {pid: use_of(pid) for pid in workers}
+            mt.check(all(use["private"] > 704 * MIB for use in true.values()), f"the workers have not copied it: {true}")
+            mt.wait_until(lambda: are_close(read_of(path, workers), true, "private"), "a last reading of both", 60, 0.5)
+            mt.finish(tracer, path)
+        report = mt.report(path)
+        for p in report["processes"]:
+            if p["pid"] in workers:
+                use, is_true = p["use"], true[p["pid"]]
+                for key in ("private", "shared", "rss", "anon"):
+                    mt.check(abs(use[key] - is_true[key]) <= 0.05 * is_true["rss"], f"{key}: {use}, smaps {is_true}")
+                mt.check(use["pss"] is None and use["huge"] is None, f"nobody has read these: {use}")
+        line = next(l for l in report["verdict"] if l["kind"] == "workers")
+        told = re.search(r"by copy-on-write: ([0-9.]+) ([MG])iB that they shared with their parent is copied now", line["text"])
+        mt.check(told, line["text"])
+        copied = sum(before[pid]["shared"] - true[pid]["shared"] for pid in workers)
+        value = float(told[1]) * MIB * (1024 if told[2] == "G" else 1)
+        mt.check(abs(value - copied) <= 0.05 * copied, f"{line['text']}: {copied / MIB:.0f} MiB by smaps")
+        text = mt.ok(mt.memtrace("report", "-v", path), (0, 3)).stdout
+        mt.check("PSS and huge pages of 3 large processes are not known" in " ".join(text.split()), text)
+        mt.note(f"{line['text']}; by smaps {copied / MIB:.0f} MiB")
+        job.tell("end")
+        mt.check(job.wait() == 0, f"the job failed: {job.err[-5:]}")

@@ -482,6 +482,19 @@ static void private_and_shared_bytes(void **state)
 	assert_int_equal(rep->procs[0].use[MT_USE_PRIVATE], 300);
 	assert_int_equal(rep->run.lost[MT_LOSS_DECODE], 2);
 	assert_int_equal(rep->kernel.pss.points[0].live_max, 750);
+	/* It has grown: its pages are counted, of which PSS is not known, and what was told of that before is over. */
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 7, .flags = 1);
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PRIVATE, .size = 400);
+	report();
+	assert_int_equal(rep->kernel.use[MT_USE_PSS], 50);
+	assert_int_equal(rep->kernel.use_unknown_cnt, 1);
+	assert_int_equal(rep->procs[0].use_unknown, 1u << MT_USE_PSS);
+	assert_int_equal(rep->procs[0].use[MT_USE_PRIVATE], 400);
+	assert_int_equal(rep->procs[0].own.reads, 2);
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 600);
+	report();
+	assert_int_equal(rep->kernel.use[MT_USE_PSS], 650);
+	assert_int_equal(rep->kernel.use_unknown_cnt, 0);
 	SEND(.kind = EV_GONE, .pid = 5);
 	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 9);
 	report();

@@ -730,6 +730,22 @@ static void copies_of_workers(void **state)
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 }
 
+/* Of large ones PSS is not known: all is what each has alone, and what they share once. */
+static void copies_of_large_workers(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		f.procs[i] = (struct report_proc){ .pid = (uint32_t)(20 + i), .ppid = 10, .cmdline = (char *)"",
+						   .how = EV_PROC_FORKED, .use_unknown = 1u << MT_USE_PSS };
+		f.procs[i].comm = (char *)(i ? "pt_data_worker" : "python");
+		f.procs[i].use[MT_USE_PRIVATE] = i ? 1 * GIB : GIB / 2;
+		f.procs[i].use[MT_USE_SHARED] = i * GIB;
+	}
+	f.r.procs_cnt = 3;
+	first_is(VERDICT_WORKERS, VERDICT_HINT, 2 * GIB, "2 DataLoader workers hold 2.00 GiB of their own, "
+		 "1.00 GiB each at most, of 4.50 GiB of all processes", "half the num_workers saves 1.00 GiB");
+}
+
 static void workers_that_grow(void **state)
 {
 	const struct report_own own = { .first_ns = FIX_T0, .last_ns = FIX_T0 + 10000000000ull, .own_first = 100 * MIB,
@@ -914,6 +930,7 @@ int main(void)
 		cmocka_unit_test_setup(of_some_steps_the_command_records_all, sound),
 		cmocka_unit_test_setup(a_price_that_is_not_known_is_not_said, sound),
 		cmocka_unit_test_setup(copies_of_workers, sound),
+		cmocka_unit_test_setup(copies_of_large_workers, sound),
 		cmocka_unit_test_setup(workers_that_grow, sound),
 		cmocka_unit_test_setup(holes_of_the_allocator, sound),
 		cmocka_unit_test_setup(a_spike, sound),

@@ -50,7 +50,8 @@ enum ev_kind {
 			  else size = bytes of that process on it. aux = NVML's own number of the device */
 	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat); flags = 1: those
 			     of the trace are told by OOM_VICTIM */
-	EV_USE = 82,   /* pid, aux = enum mt_use, size = bytes: a reading of smaps_rollup, all kinds of it at once */
+	EV_USE = 82,   /* pid, aux = enum mt_use, size = bytes: a reading of smaps_rollup, or of pages one by one, all
+			  kinds of it at once. flags = 1: not known, of a process of which it costs too much */
 	EV_STACK = 83, /* a node of the tree of stacks, before its first use: seq = its number, from 1 without a gap;
 			  size = its parent's, the frame that called this one (0: none); name = function, addr = name id
 			  of its file, aux = line (0: not known), flags = enum ev_frame_kind */

@@ -357,6 +357,23 @@ static int at_door_text(void *ctx, pid_t pid, enum door_file which, char *buf, s
 	return r;
 }
 
+static int at_door_pages(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, uint64_t *ret_own)
+{
+	struct keep_request q = { .op = KEEP_PAGES, .pid = pid, .len = cnt * sizeof(*ranges) };
+	struct keeper *k = ctx;
+	struct keep_reply reply;
+	int r;
+
+	if (!door_pages_are_fine(ranges, cnt))
+		return -EINVAL;
+	channel__take(&k->looks);
+	memcpy(k->looks.area, ranges, q.len);
+	r = keeper__look(k, q, &reply, NULL);
+	channel__give(&k->looks);
+	*ret_own = r ? 0 : reply.val[0];
+	return r;
+}
+
 static int at_door_exe(void *ctx, pid_t pid, struct door_exe *ret)
 {
 	struct keeper *k = ctx;
@@ -626,7 +643,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 		return r;
 	}
 	k->door = (struct door){ at_door_file, at_door_text,   at_door_exe,	 at_door_lib,
-				 at_door_read, at_door_script, at_door_sideband, k };
+				 at_door_read, at_door_script, at_door_pages,	 at_door_sideband, k };
 	door_use(&k->door);
 	*ret = k;
 	return 0;

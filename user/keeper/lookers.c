@@ -41,7 +41,8 @@ static int looker_start(struct lookers *all);
 /* In the process's memory, or in files that it mapped: it may hold that up. */
 static int may_be_held_up(uint32_t op)
 {
-	return op == KEEP_READ || op == KEEP_TEXT || op == KEEP_LIB || op == KEEP_EXE || op == KEEP_SCRIPT;
+	return op == KEEP_READ || op == KEEP_TEXT || op == KEEP_PAGES || op == KEEP_LIB || op == KEEP_EXE ||
+	       op == KEEP_SCRIPT;
 }
 
 /* The lock is held. */
@@ -139,6 +140,7 @@ static uint64_t looker__limit(const struct looker *l)
 {
 	switch (l->op) {
 	case KEEP_READ:
+	case KEEP_PAGES:
 	case KEEP_TEXT: return LOOK_READ_NS;
 	case KEEP_LOCK: return UINT64_MAX; /* has one of its own */
 	default: return LOOK_NS;

@@ -44,6 +44,7 @@ enum keep_op {
 	KEEP_LIB,      /* pid; arg: dev, ino, start, end; area: path with its NUL. A descriptor */
 	KEEP_READ,     /* pid; arg: bytes; area: len bytes of struct iovec. Replies the bytes at KEEP_ANSWER */
 	KEEP_SCRIPT,   /* pid; arg: offset, bytes; area: path with its NUL. Replies struct door_script, bytes at KEEP_ANSWER */
+	KEEP_PAGES,    /* pid; area: len bytes of struct iovec. val: bytes of its own */
 	KEEP_SIDEBAND, /* arg: cpu, bytes of the ring. A descriptor */
 	KEEP_LOCK,     /* pid; arg: its start, how long to wait. A descriptor, or none where there is no place for locks */
 };

@@ -108,6 +108,16 @@ static int32_t look_read(struct keep *k, const struct keep_request *q, char *ans
 	return r;
 }
 
+static int32_t look_pages(struct keep *k, const struct keep_request *q, struct keep_reply *ret)
+{
+	struct iovec ranges[DOOR_PAGE_RANGES_MAX];
+
+	if (!q->len || q->len > sizeof(ranges) || q->len % sizeof(ranges[0]))
+		return -EINVAL;
+	memcpy(ranges, k->looks.area, q->len);
+	return door_own.pages(NULL, q->pid, ranges, q->len / sizeof(ranges[0]), &ret->val[0]);
+}
+
 /*
  * The ring is mapped here and stays so: its pages are counted against whoever maps it first, and the other half's user may
  * lock but few. One a CPU: that of a CPU which comes again, or is asked for again and again, takes the place of the one before.
@@ -152,6 +162,7 @@ static int32_t look_at_process(struct keep *k, const struct keep_request *q, cha
 	case KEEP_LIB: return look_lib(k, q, ret, ret_fds);
 	case KEEP_SCRIPT: return look_script(k, q, answer, ret);
 	case KEEP_READ: return look_read(k, q, answer, ret);
+	case KEEP_PAGES: return look_pages(k, q, ret);
 	case KEEP_LOCK: return look_lock(k, q, ret, ret_fds);
 	default: return -ENOSYS;
 	}

@@ -378,6 +378,7 @@ static void follow__execed(struct follow *f, struct process *p)
 	if (target__open_bare(&fresh, p->pid, NULL, &err) < 0)
 		return; /* gone: its pidfd says so */
 	probing__drop(f->env.probing, p);
+	proc_usage__done(&p->usage);
 	target__free(p->target);
 	p->target = fresh;
 	p->image_ns = t0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/quota.h"
+#include "target/pages.h"
 #include "target/target.h"
 
 /* --- plans ------------------------------------------------------------------------------------- */
@@ -133,11 +134,18 @@ void proc_counters__done(struct proc_counters *c)
 	*c = (struct proc_counters){ 0 };
 }
 
+void proc_usage__done(struct proc_usage *u)
+{
+	pages_walk__free(u->walk);
+	*u = (struct proc_usage){ 0 };
+}
+
 void process__free(struct process *p)
 {
 	if (!p)
 		return;
 	proc_counters__done(&p->counters);
+	proc_usage__done(&p->usage);
 	target__free(p->target);
 	process__drop_plans(p);
 	if (p->pidfd >= 0)

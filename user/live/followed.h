@@ -63,7 +63,8 @@ struct proc_asked {
 struct proc_usage {
 	uint64_t rss_at_ns, rss_told[MT_RSS_KINDS], rss_high;
 	uint64_t use_at_ns, use_took_ns;
-	int is_use_noted; /* it was said that its use is not read */
+	struct pages_walk *walk; /* of a large one: its pages, as far as they are counted. NULL: none is going on */
+	int is_use_noted;	 /* it was said that its use is not read, and why */
 };
 
 /* live/gpu_counters.c: what a process's CUDA allocator has counted. */
@@ -103,6 +104,8 @@ struct process {
 	unsigned settings_cnt; /* plans that are on their way into it (live/setter.h) */
 	uint64_t looked_ns, steps_base; /* live/retire.c: when its guards were read last; steps when one was news last */
 };
+
+void proc_usage__done(struct proc_usage *u);
 
 struct followed;
 

@@ -244,7 +244,7 @@ static void session__on_timer(struct session *s)
 		session__arm_sideband(s, 1);
 	}
 	follow__settle(s->follow); /* what had to wait for its time */
-	usage__push_resident(&s->usage, 0);
+	usage__turn(&s->usage);
 	gpu_counters__turn(&s->gpu_counters, 0);
 	probing__turn_idle(s->probing);
 	session__turn_windows(s);
@@ -602,7 +602,7 @@ static int session__finish(struct session *s, struct err *err)
 {
 	int r;
 
-	usage__push_resident(&s->usage, 1);
+	usage__push_resident(&s->usage);
 	gpu_counters__turn(&s->gpu_counters, 1);
 	usage__push_uses(&s->usage, 1);
 	windows__end(&s->windows);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "live/usage.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "live/followed.h"
 #include "event/event.h"
+#include "target/pages.h"
 #include "target/target.h"
 
 /*
@@ -57,7 +61,7 @@ void usage__push_rss(const struct usage *u, struct process *p, int all)
 	usage__push_rss_kind(u, p, MT_RSS_ANON, now.anon);
 }
 
-void usage__push_resident(struct usage *u, int all)
+static void usage__turn_resident(struct usage *u, int all)
 {
 	uint64_t begin = now_ns();
 
@@ -73,10 +77,10 @@ void usage__push_resident(struct usage *u, int all)
 /*
  * smaps_rollup walks the page tables of a process under its mmap lock: 12 to 18 ms for a GiB of small pages
  * (0.15 ms of huge ones). The kernel lets go of the lock between two mappings if somebody waits for it, and not within one: a
- * mmap waited 35 ms while 3 GiB that were one mapping were read, which is what the heap of a job soon is. So a process
- * is left out that has more of one kind of pages than a mapping may have for a wait of less than 10 ms. The time between two
- * readings is USE_REST times what the last one took, which keeps it at half a percent of a lock; a turn ends after
- * USE_TURN_NS, because rings are not drained meanwhile.
+ * mmap waited 35 ms while 3 GiB that were one mapping were read, which is what the heap of a job soon is. So the pages of a
+ * process are counted instead (target/pages.h) that has more of one kind than a mapping may have for a wait of less than
+ * 10 ms. The time between two readings is USE_REST times what the last one took, which keeps it at half a percent of a lock;
+ * a turn ends after USE_TURN_NS, because rings are not drained meanwhile.
  */
 #define USE_EVERY_NS 2000000000ull
 #define USE_REST 200
@@ -84,35 +88,116 @@ void usage__push_resident(struct usage *u, int all)
 #define USE_END_NS 300000000ull /* at the end there is nothing to drain for */
 #define USE_MAPPING_MAX (512ull << 20) /* 6 to 9 ms */
 
-static int usage__may_read_use(const struct usage *u, struct process *p)
-{
-	struct target_rss now;
+/*
+ * Pages are counted in slices, of one process after the other, and after each slice nothing is counted for PAGES_REST times as
+ * long: 2 % of a CPU for all processes together. What a slice leaves is carried into the next.
+ */
+#define PAGES_SLICE_NS 1000000ull
+#define PAGES_REST 50
+#define USE_WIDE_NS 60000000000ull /* one that has mapped too much is looked at again so much later */
 
-	if (target__rss(p->target, &now) < 0)
-		return 0;
-	if (now.anon <= USE_MAPPING_MAX && now.file <= USE_MAPPING_MAX && now.shmem <= USE_MAPPING_MAX)
-		return 1;
-	if (!p->usage.is_use_noted)
-		tell__note(&u->tell, p->pid, "private and shared bytes are not read of processes with more than 512 MiB of a "
-					     "kind: that could hold up their mmap for 10 ms and more");
+static int is_large(const struct target_rss *rss)
+{
+	return rss->anon > USE_MAPPING_MAX || rss->file > USE_MAPPING_MAX || rss->shmem > USE_MAPPING_MAX;
+}
+
+static void usage__push_kinds(const struct usage *u, const struct process *p, const uint64_t use[MT_USES], uint32_t known)
+{
+	uint64_t ts_ns = now_ns();
+
+	for (unsigned i = 0; i < MT_USES; i++)
+		tell__event(&u->tell, (struct event){ .ts_ns = ts_ns, .kind = EV_USE, .pid = (uint32_t)p->pid, .aux = i,
+						.size = use[i], .flags = !(known & 1u << i) });
+}
+
+/* One that has ended needs no note. */
+static void usage__not_counted(const struct usage *u, struct process *p, int why)
+{
+	char text[128];
+
+	if (p->usage.is_use_noted || why == -ESRCH)
+		return;
+	snprintf(text, sizeof(text), "private and shared bytes are not read: %s",
+		 why == -EFBIG ? "the process has mapped more than 1 TiB" : strerror(-why));
+	tell__note(&u->tell, p->pid, text);
 	p->usage.is_use_noted = 1;
-	return 0;
+}
+
+static void usage__count_pages(const struct usage *u, struct process *p, uint64_t until_ns)
+{
+	uint64_t use[MT_USES] = { 0 }, own;
+	uint32_t known;
+	int r = pages_walk__go(p->usage.walk, until_ns, &own);
+
+	if (!r)
+		return;
+	pages_walk__free(p->usage.walk);
+	p->usage.walk = NULL;
+	p->usage.use_at_ns = now_ns() + (r == -EFBIG ? USE_WIDE_NS : USE_EVERY_NS);
+	if (r < 0)
+		usage__not_counted(u, p, r);
+	else if (!target__use_of_pages(p->target, own, use, &known))
+		usage__push_kinds(u, p, use, known);
+}
+
+static void usage__turn_pages(struct usage *u)
+{
+	size_t cnt = u->followed->procs_cnt;
+	uint64_t begin = now_ns();
+
+	if (begin < u->pages_at_ns)
+		return;
+	for (size_t i = 0; i < cnt; i++) {
+		size_t at = (u->pages_turn + i) % cnt;
+		struct process *p = u->followed->procs[at];
+
+		if (!p || !p->usage.walk)
+			continue;
+		usage__count_pages(u, p, begin + PAGES_SLICE_NS);
+		u->pages_turn = at + !p->usage.walk;
+		u->pages_at_ns = begin + (now_ns() - begin) * PAGES_REST;
+		return;
+	}
+}
+
+void usage__turn(struct usage *u)
+{
+	usage__turn_resident(u, 0);
+	usage__turn_pages(u);
+}
+
+void usage__push_resident(struct usage *u)
+{
+	usage__turn_resident(u, 1);
+}
+
+static void usage__begin_pages(const struct usage *u, struct process *p)
+{
+	int r = pages_walk__new(&p->usage.walk, p->target);
+
+	if (r < 0)
+		usage__not_counted(u, p, r);
 }
 
 static void usage__push_use(const struct usage *u, struct process *p)
 {
 	uint64_t use[MT_USES] = { 0 }, begin = now_ns(), took;
+	struct target_rss rss;
 
 	p->usage.use_at_ns = begin + USE_EVERY_NS;
-	if (!usage__may_read_use(u, p) || target__use(p->target, use) < 0)
+	if (target__rss(p->target, &rss) < 0)
+		return;
+	if (is_large(&rss)) {
+		usage__begin_pages(u, p);
+		return;
+	}
+	if (target__use(p->target, use) < 0)
 		return;
 	took = now_ns() - begin;
 	p->usage.use_took_ns = took;
 	if (took > USE_EVERY_NS / USE_REST)
 		p->usage.use_at_ns = begin + took * USE_REST;
-	for (unsigned i = 0; i < MT_USES; i++)
-		tell__event(&u->tell, (struct event){ .ts_ns = begin + took, .kind = EV_USE, .pid = (uint32_t)p->pid,
-						.aux = i, .size = use[i] });
+	usage__push_kinds(u, p, use, UINT32_MAX);
 }
 
 void usage__push_uses(struct usage *u, int all)
@@ -124,7 +209,10 @@ void usage__push_uses(struct usage *u, int all)
 
 		if (!p || (!all && begin < p->usage.use_at_ns) || (all && p->usage.use_took_ns > turn_ns))
 			continue;
-		usage__push_use(u, p);
+		if (!p->usage.walk)
+			usage__push_use(u, p);
+		if (all && p->usage.walk)
+			usage__count_pages(u, p, begin + turn_ns);
 	}
 	u->use_turn = u->followed->procs_cnt ? (u->use_turn + 1) % u->followed->procs_cnt : 0;
 }

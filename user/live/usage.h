@@ -18,11 +18,14 @@ struct usage {
 	struct tell tell;
 	int is_seldom;	/* nothing is traced: readings may be further apart */
 	int has_kernel; /* SRC_KERNEL is asked for: memory is read, too */
-	size_t rss_turn, use_turn; /* whose is read first in the next turn */
+	size_t rss_turn, use_turn, pages_turn; /* whose is read first in the next turn */
+	uint64_t pages_at_ns; /* not before this time are pages counted again */
 };
 
-/* MT_EV_RSS of those whose turn it is and whose memory moved; `all`: of each, to the page. */
-void usage__push_resident(struct usage *u, int all);
+/* Often: MT_EV_RSS of those whose turn it is and whose memory moved; EV_USE of a large one whose pages are all counted. */
+void usage__turn(struct usage *u);
+/* MT_EV_RSS of each, to the page. */
+void usage__push_resident(struct usage *u);
 /* EV_USE of those whose turn it is; `all`: of each, where that is quick. */
 void usage__push_uses(struct usage *u, int all);
 /* Of one process, now. */

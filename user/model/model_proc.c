@@ -52,7 +52,7 @@ static void model__use(struct model *m, const struct event *ev, struct proc *p)
 	}
 	if (!p->listed)
 		return;
-	proc__set_use(&m->procs, p, ev->aux, ev->size, m->now_ns);
+	proc__set_use(&m->procs, p, ev, m->now_ns);
 	model__rss_changed(m);
 }
 

@@ -248,6 +248,7 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 	memcpy(r->rss, p->rss, sizeof(r->rss));
 	memcpy(r->use, p->use, sizeof(r->use));
 	r->use_ts_ns = p->use_ts_ns;
+	r->use_unknown = p->use_unknown;
 	r->own = p->own;
 	memcpy(r->marks_cnt, p->marks_cnt, sizeof(r->marks_cnt));
 	memcpy(r->marks, p->marks, sizeof(r->marks));
@@ -440,6 +441,7 @@ static int model__report_kernel(const struct model *m, struct report_kernel *r)
 	err = err ? err : series_acc__copy(&m->pss, m->now_ns, &r->pss);
 	err = err ? err : series_acc__copy(&m->huge, m->now_ns, &r->huge);
 	memcpy(r->use, m->procs.use_total, sizeof(r->use));
+	r->use_unknown_cnt = procs__unknown_cnt(&m->procs);
 	return err;
 }
 

@@ -16,6 +16,8 @@
 #include <sys/uio.h>
 
 #define DOOR_RANGES_MAX 64
+#define DOOR_PAGE_RANGES_MAX 512
+#define DOOR_PAGES_BYTES_MAX (128ull << 20) /* of address space in one look at its pages: 2 ms */
 #define DOOR_MAPS_BYTES_MAX (64u << 20) /* of maps: 65,530 mappings of 1,000 bytes each */
 
 /* The first ones everybody may open, where /proc is not mounted to hide processes from others (hidepid). */
@@ -71,6 +73,11 @@ struct door {
 	 * says.
 	 */
 	int (*script)(void *ctx, pid_t pid, const char *path, uint64_t off, char *buf, size_t cap, struct door_script *ret);
+	/*
+	 * Bytes of the ranges (DOOR_PAGE_RANGES_MAX, of DOOR_PAGES_BYTES_MAX together) whose pages are in memory and mapped by
+	 * nobody else: by pagemap, which also says where in the machine a page is, so it is not handed out. -ESRCH, -ETIMEDOUT.
+	 */
+	int (*pages)(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, uint64_t *ret_own);
 	/* perf's sideband event of a CPU, with a ring of map_len bytes that any process may map; -ENODEV: offline. */
 	int (*sideband)(void *ctx, int cpu, size_t map_len);
 	void *ctx;
@@ -86,6 +93,9 @@ int door_exe(pid_t pid, struct door_exe *ret);
 int door_lib(pid_t pid, const struct door_lib *lib);
 int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
 int door_script(pid_t pid, const char *path, uint64_t off, char *buf, size_t cap, struct door_script *ret);
+int door_pages(pid_t pid, const struct iovec *ranges, size_t cnt, uint64_t *ret_own);
+/* The sums are right: what a look at pages may ask for. */
+int door_pages_are_fine(const struct iovec *ranges, size_t cnt);
 int door_sideband(int cpu, size_t map_len);
 
 #endif

@@ -55,14 +55,15 @@ static int take_char(struct cursor *c, char ch)
 
 /* --- maps ------------------------------------------------------------------------------------------ */
 
-static int take_perms(struct cursor *c, int *ret_exec)
+static int take_perms(struct cursor *c, struct maps_line *m)
 {
 	if (c->end - c->at < 4)
 		return -EINVAL;
 	for (int i = 0; i < 4; i++)
 		if (!memchr(i == 0 ? "r-" : i == 1 ? "w-" : i == 2 ? "x-" : "ps", c->at[i], 2))
 			return -EINVAL;
-	*ret_exec = c->at[2] == 'x';
+	m->exec = c->at[2] == 'x';
+	m->is_closed = !memcmp(c->at, "---", 3);
 	c->at += 4;
 	return 0;
 }
@@ -74,7 +75,7 @@ int maps_line_parse(const char *line, size_t len, struct maps_line *ret)
 	uint64_t major_nr, minor_nr;
 
 	if (take_number(&c, 16, &m.start) || take_char(&c, '-') || take_number(&c, 16, &m.end) ||
-	    take_char(&c, ' ') || take_perms(&c, &m.exec) || take_char(&c, ' ') ||
+	    take_char(&c, ' ') || take_perms(&c, &m) || take_char(&c, ' ') ||
 	    take_number(&c, 16, &m.off) || take_char(&c, ' ') || take_number(&c, 16, &major_nr) ||
 	    take_char(&c, ':') || take_number(&c, 16, &minor_nr) || take_char(&c, ' ') ||
 	    take_number(&c, 10, &m.ino))

@@ -78,6 +78,11 @@ int target__rss(const struct target *t, struct target_rss *ret);
  */
 int target__use(const struct target *t, uint64_t *ret);
 /*
+ * The same of a process whose own pages were counted (target/pages.h): of what is resident, those are private and the others
+ * shared. *ret_known: a bit a kind; PSS and huge pages are not.
+ */
+int target__use_of_pages(const struct target *t, uint64_t own, uint64_t *ret, uint32_t *ret_known);
+/*
  * Its main thread runs with a shadow stack (CET): return addresses are kept twice, and only the CPU's own calls write both.
  * Threads inherit it, and programs get it from their loader at their very start.
  */

@@ -80,6 +80,32 @@ int target__use(const struct target *t, uint64_t *ret)
 	return 0;
 }
 
+int target__use_of_pages(const struct target *t, uint64_t own, uint64_t *ret, uint32_t *ret_known)
+{
+	struct target_rss rss;
+	uint64_t all;
+	char *text;
+	size_t len;
+	int r = target__rss(t, &rss);
+
+	if (r >= 0)
+		r = target__read_file(t, DOOR_STATUS, 64 << 10, &text, &len);
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	all = rss.anon + rss.file + rss.shmem;
+	ret[MT_USE_RSS] = all;
+	ret[MT_USE_PRIVATE] = own < all ? own : all; /* what has gone since it was counted is nobody's */
+	ret[MT_USE_SHARED] = all - ret[MT_USE_PRIVATE];
+	ret[MT_USE_ANON] = rss.anon;
+	ret[MT_USE_HUGETLB] = use_sum(text, "\nHugetlbPages:", NULL);
+	ret[MT_USE_LOCKED] = use_sum(text, "\nVmLck:", NULL);
+	ret[MT_USE_PINNED] = use_sum(text, "\nVmPin:", NULL);
+	free(text);
+	*ret_known = 1u << MT_USE_RSS | 1u << MT_USE_PRIVATE | 1u << MT_USE_SHARED | 1u << MT_USE_ANON | 1u << MT_USE_HUGETLB |
+		     1u << MT_USE_LOCKED | 1u << MT_USE_PINNED;
+	return 0;
+}
+
 int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rss, unsigned *ret_threads)
 {
 	struct proc_stat st;

@@ -27,6 +27,7 @@ struct report_proc {
 	uint64_t host_live, host_peak;	 /* malloc layer */
 	uint64_t rss[MT_RSS_KINDS], rss_total, rss_peak;
 	uint64_t use[MT_USES], use_ts_ns; /* by enum mt_use; use_ts_ns 0: was not read */
+	uint32_t use_unknown;		  /* a bit a kind: not known, of a process whose pages were counted */
 	struct report_own own;
 	uint64_t mapped, mapped_peak;	 /* anonymous bytes mmap'ed minus munmap'ed since attach; >= 0 */
 	uint64_t brk_growth;
@@ -61,7 +62,8 @@ struct report_marks {
 struct report_kernel {
 	struct series rss, kinds[MT_RSS_KINDS];
 	struct series pss, huge; /* sums of the readings of use */
-	uint64_t use[MT_USES];	 /* of those that are there */
+	uint64_t use[MT_USES];	 /* of those that are there; PSS and huge pages without use_unknown_cnt of them */
+	uint32_t use_unknown_cnt;
 };
 
 #endif

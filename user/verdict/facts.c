@@ -202,15 +202,39 @@ static void worker_grows(struct facts_workers *f, const struct report_own *o)
 	f->span_ns = o->last_ns - o->first_ns > f->span_ns ? o->last_ns - o->first_ns : f->span_ns;
 }
 
+static uint64_t add_u64(uint64_t a, uint64_t b)
+{
+	return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
+/*
+ * What all processes have, what they share counted once. Where PSS is not known of one of them, as much of that as the one has
+ * that has most: no less can be there.
+ */
+static uint64_t all_bytes(const struct report *r)
+{
+	uint64_t pss = 0, own = 0, shared = 0;
+	int is_known = 1;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+
+		is_known = is_known && !(p->use_unknown & 1u << MT_USE_PSS);
+		pss = add_u64(pss, p->use[MT_USE_PSS]);
+		own = add_u64(own, p->use[MT_USE_PRIVATE]);
+		shared = p->use[MT_USE_SHARED] > shared ? p->use[MT_USE_SHARED] : shared;
+	}
+	return is_known ? pss : add_u64(own, shared);
+}
+
 struct facts_workers facts_of_workers(const struct report *r)
 {
-	struct facts_workers f = { 0 };
+	struct facts_workers f = { .all = all_bytes(r) };
 
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		const struct report_proc *p = &r->procs[i];
 		uint64_t own = p->use[MT_USE_PRIVATE];
 
-		f.all += p->use[MT_USE_PSS] < UINT64_MAX - f.all ? p->use[MT_USE_PSS] : 0;
 		if (!p->comm || strncmp(p->comm, "pt_data_worker", 14) || !own)
 			continue;
 		f.cnt++;

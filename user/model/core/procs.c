@@ -217,13 +217,27 @@ static void own__set(struct report_own *o, uint32_t kind, uint64_t bytes, uint64
 	o->own_last = bytes;
 }
 
-void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns)
+void proc__set_use(struct procs *ps, struct proc *p, const struct event *ev, uint64_t ts_ns)
 {
+	uint64_t bytes = ev->flags ? 0 : ev->size;
+	uint32_t kind = ev->aux;
+
 	ps->use_total[kind] += bytes - p->use[kind];
 	p->use[kind] = bytes;
+	p->use_unknown = (p->use_unknown & ~(1u << kind)) | (ev->flags ? 1u << kind : 0);
 	p->use_ts_ns = ts_ns;
-	if (kind == MT_USE_PRIVATE || kind == MT_USE_SHARED)
+	if (!ev->flags && (kind == MT_USE_PRIVATE || kind == MT_USE_SHARED))
 		own__set(&p->own, kind, bytes, ts_ns);
+}
+
+uint32_t procs__unknown_cnt(const struct procs *ps)
+{
+	const struct proc *p;
+	uint32_t cnt = 0;
+
+	TAILQ_FOREACH(p, &ps->all, all)
+		cnt += p->gone != 1 && p->use_unknown & 1u << MT_USE_PSS;
+	return cnt;
 }
 
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns)

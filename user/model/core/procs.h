@@ -59,6 +59,7 @@ struct proc {
 	uint64_t live_at_exit;
 	uint64_t rss[MT_RSS_KINDS], rss_peak;
 	uint64_t use[MT_USES], use_ts_ns; /* the last reading; use_ts_ns 0: none */
+	uint32_t use_unknown;		  /* a bit a kind: not told by that reading */
 	struct report_own own; /* over all readings */
 	uint64_t mapped_peak, brk_base, brk_growth;
 	bool brk_seen;
@@ -140,7 +141,8 @@ uint64_t procs__cpu_ns(const struct procs *ps, uint64_t most_ns);
 void proc__sampled(struct proc *p, bool traced, uint64_t took_ns);
 uint64_t proc__rss(const struct proc *p); /* file, anonymous and shared pages together */
 void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes);
-void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns);
+uint32_t procs__unknown_cnt(const struct procs *ps); /* those that are there of whom PSS is not known */
+void proc__set_use(struct procs *ps, struct proc *p, const struct event *ev, uint64_t ts_ns); /* its aux is a kind */
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns);
 /* MMAP, MUNMAP, BRK. false: the table of mappings is full. */
 bool proc__map(struct proc *p, const struct event *ev);

@@ -106,7 +106,10 @@ static void put_use(struct json *j, const char *key, const struct drawn *d, cons
 		return;
 	json__begin_flat(j, key, '{');
 	for (unsigned i = 0; i < MT_USES; i++)
-		json__u64(j, use_word(i), p->use[i]);
+		if (p->use_unknown & 1u << i)
+			json__null(j, use_word(i));
+		else
+			json__u64(j, use_word(i), p->use[i]);
 	json__u64(j, "at_ns", p->use_ts_ns + (uint64_t)d->epoch_off_ns);
 	json__end(j, '}');
 }

@@ -5,6 +5,7 @@
  * rests on. Verbose: all tables, at length.
  */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "event/event.h"
 #include "verdict/verdict.h"
@@ -146,6 +147,23 @@ static void put_unseen(struct page *p, const struct report *r, uint64_t rss)
 	page__item(p, 2, text);
 }
 
+/* The readings of use. Of large processes not all is known. */
+static void put_use(struct page *p, const struct report_kernel *k)
+{
+	char text[256], a[24], b[24];
+	size_t n = 0;
+
+	if (k->use[MT_USE_PSS] || !k->use_unknown_cnt)
+		n = (size_t)snprintf(text, sizeof(text), "PSS %s, huge pages %s, ", fmt_bytes(a, k->use[MT_USE_PSS]),
+				     fmt_bytes(b, k->use[MT_USE_HUGE]));
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "pinned %s, when last read",
+			      fmt_bytes(a, k->use[MT_USE_LOCKED] + k->use[MT_USE_PINNED]));
+	if (k->use_unknown_cnt)
+		snprintf(text + n, sizeof(text) - n, "; PSS and huge pages of %" PRIu32 " large process%s not known",
+			 k->use_unknown_cnt, k->use_unknown_cnt == 1 ? " are" : "es are");
+	page__item(p, 2, text);
+}
+
 static void put_kernel(struct page *p, const struct report *r)
 {
 	uint64_t kinds[MT_RSS_KINDS] = { 0 }, mapped = 0, peak, rss = report_rss(r, &peak);
@@ -169,12 +187,8 @@ static void put_kernel(struct page *p, const struct report *r)
 			 fmt_bytes(a, kinds[MT_RSS_ANON]), fmt_bytes(b, kinds[MT_RSS_FILE]),
 			 fmt_bytes(c, kinds[MT_RSS_SHMEM]));
 	page__item(p, 2, text);
-	if (r->kernel.use[MT_USE_RSS]) {
-		snprintf(text, sizeof(text), "PSS %s, huge pages %s, pinned %s, when last read",
-			 fmt_bytes(a, r->kernel.use[MT_USE_PSS]), fmt_bytes(b, r->kernel.use[MT_USE_HUGE]),
-			 fmt_bytes(c, r->kernel.use[MT_USE_LOCKED] + r->kernel.use[MT_USE_PINNED]));
-		page__item(p, 2, text);
-	}
+	if (r->kernel.use[MT_USE_RSS])
+		put_use(p, &r->kernel);
 	put_unseen(p, r, rss);
 	if (mapped)
 		page__line(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
