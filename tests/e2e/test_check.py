@@ -74,6 +74,12 @@ def test_gates():
                 lasting = sum(t["bytes"] for t in whole["names"]["list"] if t["kind"] != "gradient")
                 mt.check(sum(r["live"] for r in rows.values()) == lasting, "bytes of names")
         mt.expect_failure(diff("--by", "rank"), 1, "has no ranks")
+        empty = tmp / "empty.mtr"
+        mt.ok(mt.memtrace("record", "-q", "-o", empty, "--", mt.PYTHON, "-c", "pass"))
+        for files, side in (((a, empty), "B"), ((empty, a), "A"), ((empty, empty), "A and B")):
+            mt.expect_failure(diff("--fail-if", "peak+5%", files=files), 1, "empty.mtr has no memory of any device")
+            said = mt.ok(diff(files=files)).stdout
+            mt.check(said.startswith(f"No memory was seen in {side}: there is nothing to compare\n"), said[:200])
         md = mt.ok(diff("--by", "module", "--md", "--top", 3)).stdout
         lines = [x for x in md.splitlines() if x.startswith("| ")]
         mt.check(md.startswith("**The peak rose from "), md[:200])

@@ -281,6 +281,17 @@ static int no_rows(const struct options *o, const struct diff_side *s, struct er
 	return err_hint(err, "--by op and --by category compare without");
 }
 
+/* A limit says nothing of a recording in which no memory was seen. */
+static int no_memory(const struct options *o, const struct diff_side *s, struct err *err)
+{
+	int a = diff_side__is_empty(&s[0]);
+
+	if (o->fail_share < 0 || (!a && !diff_side__is_empty(&s[1])))
+		return 0;
+	err_set(err, -ENODATA, "--fail-if: %s has no memory of any device", a ? o->file : o->file_b);
+	return err_hint(err, "without --fail-if, diff shows what the two have");
+}
+
 /* --fail-if: says which device's peak grew by too much. */
 static int fails(const struct options *o, const struct report *a, const struct report *b)
 {
@@ -400,7 +411,9 @@ int cmd_diff(const struct options *o, struct err *err)
 	if (!r) {
 		const struct diff_side sides[] = { a.out, b.out };
 
-		r = no_rows(o, sides, err);
+		r = no_memory(o, sides, err);
+		if (!r)
+			r = no_rows(o, sides, err);
 		if (!r)
 			r = no_categories(o, sides, err);
 		if (!r)

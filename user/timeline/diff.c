@@ -547,6 +547,14 @@ static const struct report_dev *dev_in(const struct report *r, uint8_t dev)
 	return NULL;
 }
 
+bool diff_side__is_empty(const struct diff_side *s)
+{
+	for (size_t i = 0; i < s->end->devs_cnt; i++)
+		if (s->end->devs[i].peak)
+			return false;
+	return true;
+}
+
 const struct report_dev *diff_peak_changed(const struct report *a, const struct report *b, uint64_t *ret_to)
 {
 	const struct report_dev *best = NULL;

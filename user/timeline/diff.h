@@ -6,6 +6,7 @@
 #ifndef MT_TIMELINE_DIFF_H
 #define MT_TIMELINE_DIFF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,6 +56,8 @@ int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_si
 void diff__done(struct diff *d);
 /* Time in the stretch that means are of. */
 uint64_t diff_side__traced_ns(const struct diff_side *s);
+/* No block was seen in it, on any device. */
+bool diff_side__is_empty(const struct diff_side *s);
 #define DIFF_SAME_PART 100 /* of a peak: less is how runs differ */
 /* The device whose peak changed most, of those that A has, and what it is in B; NULL: none. */
 const struct report_dev *diff_peak_changed(const struct report *a, const struct report *b, uint64_t *ret_to);

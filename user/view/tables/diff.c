@@ -200,6 +200,17 @@ static const struct diff_row *row_to_say(const struct diff_view *v, enum diff_va
 	return row;
 }
 
+/* 1: both have seen something, and nothing is said. */
+static int say_empty(char *text, const struct diff_side *s)
+{
+	int a = diff_side__is_empty(&s[0]), b = diff_side__is_empty(&s[1]);
+
+	if (a || b)
+		snprintf(text, SAID_BYTES, "No memory was seen in %s: there is nothing to compare",
+			 !b ? "A" : !a ? "B" : "A and B");
+	return !a && !b;
+}
+
 /* "The peak rose from 28.0 MiB to 31.2 MiB on cpu: 3.20 MiB more (+11.4 %), most in module Model.head, by +3.00 MiB" */
 static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 {
@@ -211,7 +222,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 	size_t n;
 
 	text[0] = '\0';
-	if (!d)
+	if (!say_empty(text, v->sides) || !d)
 		return;
 	change = to > d->peak ? to - d->peak : d->peak - to;
 	if (change < d->peak / DIFF_SAME_PART) {
