@@ -161,6 +161,8 @@ def no_leak(t):
 def odd_rank(t):
     rows = {r["rank"]: r["peak"] for r in t.json["ranks"]["list"]}
     equal(max(rows, key=rows.get), 2, "the rank with the highest peak")
+    first = next(v for v in t.json["verdict"] if v["kind"] == "rank")
+    mt.check(first["command"].endswith(" --rank 2 --by module"), f"a wider layer: {first}")
     mt.check(min(rows[2] - rows[0], rows[2] - rows[1]) >= t.truth["ranks"][2]["parameter"] - t.truth["ranks"][0]["parameter"], f"{rows}")
 
 

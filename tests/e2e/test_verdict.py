@@ -199,6 +199,9 @@ def test_rank():
         _, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "rank" and lines[0]["text"].startswith("Rank 2 stands out") and "--rank 2" in lines[0]["next"], f"{lines}")
         mt.check(3 << 20 < lines[0]["bytes"] < 5 << 20, f"{lines[0]}")
+        rows = json.loads(run_next(d / "a.mtr", lines[0]))["by"]
+        (by, rows), = rows.items()  # made in no module
+        mt.check(by == "op" and rows[0]["name"] and rows[0]["bytes"] > lines[0]["bytes"], f"{lines[0]} {rows[:2]}")
 
 
 def test_nothing():

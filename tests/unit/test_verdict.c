@@ -548,6 +548,8 @@ static void make_rank(size_t i, uint64_t peak)
 
 static void a_fat_rank(void **state)
 {
+	struct report_stack stack = { .at_peak = 9 * GIB };
+
 	(void)state;
 	for (size_t i = 0; i < 8; i++)
 		make_rank(i, 10 * GIB);
@@ -556,7 +558,20 @@ static void a_fat_rank(void **state)
 	f.procs[3].peak = 15 * GIB;
 	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3 stands out: its peak is 15.0 GiB, "
 		 "1.5 times the median of 8 ranks (10.0 GiB)",
-		 "report job.mtr --rank 3 --by module");
+		 "report job.mtr --rank 3 --by op");
+	for (size_t i = 0; i < 8; i++)
+		f.modules[i] = (struct report_module){ .pid = f.procs[i].pid, .name = (char *)"", .all.at_peak = 4 * GIB };
+	f.r.modules.cnt = 8;
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3", "--rank 3 --by op"); /* its modules have what all have */
+	f.modules[3].kinds[EV_TENSOR_PARAMETER] = 3 * GIB;
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3", "--rank 3 --by module");
+	f.modules[3].parent = 1; /* it is in what another root has */
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3", "--rank 3 --by op");
+	f.r.stacks.rows = &stack;
+	f.r.stacks.cnt = 1;
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3", "--rank 3 --by stack");
+	stack.at_peak = GIB; /* most blocks have none */
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3", "--rank 3 --by op");
 	f.procs[3].peak = 11 * GIB; /* as ranks differ */
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 }
@@ -569,7 +584,7 @@ static void a_rank_that_was_judged(void **state)
 
 	(void)state;
 	f.r.ranks = &k;
-	first_is(VERDICT_RANK, VERDICT_PROBLEM, 2 * GIB, "Rank 1 stands out", "--rank 1 --by module");
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 2 * GIB, "Rank 1 stands out", "--rank 1 --by op");
 	k.outliers_cnt = 0;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 }

@@ -146,44 +146,6 @@ uint32_t facts_to_record(const struct report *r)
 	return pid;
 }
 
-/* --- ranks ----------------------------------------------------------------------------------------------- */
-
-#define RANKS_SEEN 1024
-
-struct facts_ranks facts_of_ranks(const struct report *r)
-{
-	struct { uint32_t rank; uint64_t peak; } *rows = calloc(RANKS_SEEN, sizeof(*rows));
-	uint64_t peaks[RANKS_SEEN];
-	struct facts_ranks f = { 0 };
-
-	for (size_t i = 0; rows && i < r->procs_cnt; i++) {
-		struct rank_label l = report_proc_label(&r->procs[i]);
-		uint32_t rank;
-		size_t k = 0;
-
-		if (rank_label__rank(&l, &rank) == RANK_NONE || !r->procs[i].peak)
-			continue;
-		while (k < f.cnt && rows[k].rank != rank)
-			k++;
-		if (k == RANKS_SEEN)
-			continue;
-		f.cnt += k == f.cnt;
-		rows[k].rank = rank;
-		rows[k].peak = r->procs[i].peak > rows[k].peak ? r->procs[i].peak : rows[k].peak;
-	}
-	for (size_t i = 0; i < f.cnt; i++) {
-		peaks[i] = rows[i].peak;
-		if (rows[i].peak > f.peak) {
-			f.peak = rows[i].peak;
-			f.rank = rows[i].rank;
-		}
-	}
-	free(rows);
-	qsort(peaks, f.cnt, sizeof(*peaks), by_size);
-	f.median = f.cnt ? peaks[(f.cnt - 1) / 2] : 0;
-	return f;
-}
-
 /* --- workers --------------------------------------------------------------------------------------------- */
 
 #define GROWS_READS 3	/* of a worker: readings, and … */

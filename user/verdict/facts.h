@@ -57,6 +57,8 @@ struct facts_ranks {
 	uint64_t peak, median;
 };
 struct facts_ranks facts_of_ranks(const struct report *r);
+/* What a rank's modules hold at the peak, with what they own, beyond the median of all ranks. */
+uint64_t facts_modules_more(const struct report *r, uint32_t rank);
 
 /* DataLoader's children, as torch names them; private bytes as the kernel last said. */
 struct facts_workers {

@@ -14,6 +14,18 @@
 #define RANK_RATIO 1.25 /* of the median of all ranks, and … */
 #define RANKS_LEAST 3	/* … of fewer none is the odd one */
 
+/* The table that has most of what it holds beyond the others. Lines of Python say more than operators, where there are any. */
+static const char *table_of(const struct report *r, uint32_t rank, uint64_t more)
+{
+	uint64_t stacks = 0, all = 0;
+
+	for (size_t i = 0; i < r->stacks.cnt; i++)
+		stacks += r->stacks.rows[i].at_peak;
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		all += r->devs[i].peak;
+	return facts_modules_more(r, rank) >= more / 2 ? "module" : stacks && stacks >= all / 2 ? "stack" : "op";
+}
+
 static void say_rank(const struct judge *j, uint32_t rank, uint64_t peak, uint64_t median, size_t cnt)
 {
 	struct verdict_line *l = line(j, VERDICT_RANK, VERDICT_PROBLEM, peak - median);
@@ -22,7 +34,7 @@ static void say_rank(const struct judge *j, uint32_t rank, uint64_t peak, uint64
 	say(l->text, "Rank %u stands out: its peak is %s, %.2g times the median of %zu ranks (%s)", rank, fmt_bytes(a, peak),
 	    (double)peak / (double)(median ? median : 1), cnt, fmt_bytes(b, median));
 	say(l->next, "brought down to the median it saves %s; what it has more of: ", fmt_bytes(a, peak - median));
-	say_command(l, "memtrace report %s --rank %u --by module", j->file, rank);
+	say_command(l, "memtrace report %s --rank %u --by %s", j->file, rank, table_of(j->r, rank, peak - median));
 }
 
 void judge_ranks(const struct judge *j)

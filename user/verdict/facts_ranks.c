@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What ranks have, against each other. */
+#include <stdlib.h>
+
+#include "event/event.h"
+#include "event/rank_label.h"
+#include "timeline/report.h"
+#include "verdict/facts.h"
+
+#define RANKS_SEEN 1024
+
+struct row {
+	uint32_t rank;
+	uint64_t bytes;
+};
+
+struct rows {
+	struct row all[RANKS_SEEN];
+	size_t cnt;
+};
+
+/* NULL: there are too many. */
+static struct row *rows__get(struct rows *rows, uint32_t rank)
+{
+	size_t k = 0;
+
+	while (k < rows->cnt && rows->all[k].rank != rank)
+		k++;
+	if (k == RANKS_SEEN)
+		return NULL;
+	if (k == rows->cnt)
+		rows->all[rows->cnt++] = (struct row){ .rank = rank };
+	return &rows->all[k];
+}
+
+static int by_bytes(const void *pa, const void *pb)
+{
+	const struct row *a = pa, *b = pb;
+
+	return a->bytes == b->bytes ? 0 : a->bytes < b->bytes ? -1 : 1;
+}
+
+/* Sorts them. */
+static uint64_t rows__median(struct rows *rows)
+{
+	qsort(rows->all, rows->cnt, sizeof(*rows->all), by_bytes);
+	return rows->cnt ? rows->all[(rows->cnt - 1) / 2].bytes : 0;
+}
+
+struct facts_ranks facts_of_ranks(const struct report *r)
+{
+	struct rows *rows = calloc(1, sizeof(*rows));
+	struct facts_ranks f = { 0 };
+
+	for (size_t i = 0; rows && i < r->procs_cnt; i++) {
+		struct rank_label l = report_proc_label(&r->procs[i]);
+		struct row *row;
+		uint32_t rank;
+
+		if (rank_label__rank(&l, &rank) == RANK_NONE || !r->procs[i].peak)
+			continue;
+		row = rows__get(rows, rank);
+		if (row && r->procs[i].peak > row->bytes)
+			row->bytes = r->procs[i].peak;
+	}
+	if (rows && rows->cnt) {
+		f.cnt = rows->cnt;
+		f.median = rows__median(rows);
+		f.rank = rows->all[f.cnt - 1].rank;
+		f.peak = rows->all[f.cnt - 1].bytes;
+	}
+	free(rows);
+	return f;
+}
+
+static uint64_t held_by(const struct report_module *m)
+{
+	return m->all.at_peak + m->kinds[EV_TENSOR_PARAMETER] + m->kinds[EV_TENSOR_BUFFER] + m->kinds[EV_TENSOR_STATE];
+}
+
+uint64_t facts_modules_more(const struct report *r, uint32_t rank)
+{
+	struct rows *rows = calloc(1, sizeof(*rows));
+	uint64_t has = 0, median;
+	struct row *row;
+	uint32_t of;
+
+	for (size_t i = 0; rows && i < r->procs_cnt; i++)
+		if (report_rank(r, r->procs[i].pid, &of))
+			rows__get(rows, of);
+	for (size_t i = 0; rows && i < r->modules.cnt; i++) {
+		const struct report_module *m = &r->modules.rows[i];
+
+		row = !m->parent && report_rank(r, m->pid, &of) ? rows__get(rows, of) : NULL;
+		if (row)
+			row->bytes += held_by(m);
+	}
+	row = rows ? rows__get(rows, rank) : NULL;
+	has = row ? row->bytes : 0;
+	median = rows ? rows__median(rows) : 0;
+	free(rows);
+	return has > median ? has - median : 0;
+}
