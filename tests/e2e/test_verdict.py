@@ -78,6 +78,9 @@ def test_state():
         mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
         better = json.loads(run_next(d / "a.mtr", lines[0]))
         mt.check(better["estimated_peak"] < better["recorded_peak"], f"{better}")
+        # weights, as many gradients, twice as much state, and twice as much that Adam makes as it steps
+        for words in ("33 % temporary results of the optimizer", "33 % optimizer state", "17 % parameters"):
+            mt.check(words in lines[0]["text"], lines[0]["text"])
 
 
 def test_state_of_some_steps():

@@ -686,6 +686,40 @@ static void state_of_training(void **state)
 		 "job.mtr --shard 8");
 }
 
+/* Adam's temporaries are PARAMETER and ACTIVATION in torch.profiler's words: 2 GiB of weights, 2 + 1 GiB made in the step. */
+static void temporaries_of_the_optimizer(void **state)
+{
+	struct report_op steps[] = { { .name = (char *)"Optimizer.step#Adam.step", .at_peak = 6 * GIB },
+				     { .name = (char *)"MmBackward0", .at_peak = 2 * GIB, .is_node = 1 } };
+
+	(void)state;
+	f.devs[0].cats[CAT_TEMPORARY].at_peak = 0;
+	f.devs[0].cats[CAT_PARAMETER].at_peak = 4 * GIB;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = GIB;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 3 * GIB;
+	f.devs[0].cats[CAT_GRADIENT].at_peak = 2 * GIB;
+	f.r.modules.phases[PHASE_OPTIMIZER].peak = 10 * GIB;
+	f.r.modules.phases[PHASE_BACKWARD].peak = 9 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 9 * GIB, ": 40 % parameters, 30 % optimizer state", ""); /* nothing says more */
+	f.r.names.by_kind[EV_TENSOR_PARAMETER].bytes = 2 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 9 * GIB, ": 30 % optimizer state, 20 % parameters, 20 % gradients", "");
+	f.r.regions.rows = steps;
+	f.r.regions.cnt = 2;
+	first_is(VERDICT_STATE, VERDICT_HINT, 9 * GIB, ": 30 % optimizer state, 30 % temporary results of the optimizer, "
+		 "20 % parameters", "");
+	f.r.names.by_kind[EV_TENSOR_PARAMETER].bytes = 0; /* the process has ended: as much as has gradients */
+	first_is(VERDICT_STATE, VERDICT_HINT, 9 * GIB, ": 30 % optimizer state, 30 % temporary results of the optimizer, "
+		 "20 % parameters", "");
+	f.devs[0].cats[CAT_GRADIENT].at_peak = 0; /* gone already: nothing says how many parameters there are */
+	steps[0].at_peak = 4 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, ": 40 % parameters, 30 % optimizer state, 10 % temporary results", "");
+	f.devs[0].cats[CAT_GRADIENT].at_peak = GIB; /* some are gone: of parameters no more is taken than the step made */
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, ": 30 % parameters, 30 % optimizer state, 10 % ", "");
+	f.r.modules.phases[PHASE_OPTIMIZER].peak = 9 * GIB; /* at a peak elsewhere words are as they are */
+	f.r.modules.phases[PHASE_BACKWARD].peak = 10 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, ": 40 % parameters, 30 % optimizer state", "");
+}
+
 /* estimate refuses recordings of some steps. Steps are counted as windows have them, not as marks cut them. */
 static void of_some_steps_the_command_records_all(void **state)
 {
@@ -942,6 +976,7 @@ int main(void)
 		cmocka_unit_test_setup(what_saves_little_is_not_proposed, sound),
 		cmocka_unit_test_setup(the_peak_has_a_line, sound),
 		cmocka_unit_test_setup(state_of_training, sound),
+		cmocka_unit_test_setup(temporaries_of_the_optimizer, sound),
 		cmocka_unit_test_setup(of_some_steps_the_command_records_all, sound),
 		cmocka_unit_test_setup(a_price_that_is_not_known_is_not_said, sound),
 		cmocka_unit_test_setup(copies_of_workers, sound),

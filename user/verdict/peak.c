@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/regions.h"
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
@@ -12,13 +13,15 @@
 #define MOST_PERCENT 60 /* of the peak: activations, or state, are what it is about */
 #define PART_PERCENT 5	/* parts below are not named */
 #define PARTS 3
+#define STEP_PART CAT_MAX /* torch.profiler has no word for it */
 
-static const char *const parts[CAT_MAX] = {
+static const char *const parts[CAT_MAX + 1] = {
 	[CAT_UNKNOWN] = "not known", [CAT_PARAMETER] = "parameters", [CAT_OPTIMIZER_STATE] = "optimizer state",
 	[CAT_INPUT] = "inputs", [CAT_TEMPORARY] = "temporaries", [CAT_ACTIVATION] = "activations",
 	[CAT_GRADIENT] = "gradients", [CAT_AUTOGRAD_DETAIL] = "autograd's own", [CAT_FROZEN] = "frozen parameters",
 	[CAT_BUFFER] = "buffers", [CAT_DATALOADER] = "batches", [CAT_COMMUNICATION] = "communication",
 	[CAT_WORKSPACE] = "workspace", [CAT_UNSHARDED] = "gathered parameters",
+	[STEP_PART] = "temporary results of the optimizer",
 };
 
 static unsigned percent(uint64_t part, uint64_t whole)
@@ -26,21 +29,73 @@ static unsigned percent(uint64_t part, uint64_t whole)
 	return whole ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
 }
 
-/* "80 % activations, 14 % autograd's own" */
-static void say_parts(char *text, const struct report_dev *d)
+/*
+ * What Python calls one: what an optimizer makes of them as it steps counts as PARAMETER, too (docs/categories.md). Where
+ * Python was not read, or the process has ended, as much as has gradients then.
+ */
+static uint64_t parameters_of(const struct report *r, const struct report_dev *d, uint8_t phase)
 {
-	unsigned done = 0; /* bits of categories */
+	uint64_t some = r->names.by_kind[EV_TENSOR_PARAMETER].bytes, all = d->cats[CAT_PARAMETER].at_peak;
 
+	if (!some && phase == PHASE_OPTIMIZER)
+		some = d->cats[CAT_GRADIENT].at_peak;
+	return some && some < all ? some : all;
+}
+
+/* Bytes at the peak that the optimizer made as it stepped, and that are not its state. */
+static uint64_t made_by_step(const struct report *r, const struct report_dev *d)
+{
+	uint64_t made = 0, state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
+
+	for (size_t i = 0; i < r->regions.cnt; i++)
+		if (region_is_step(r->regions.rows[i].name))
+			made += r->regions.rows[i].at_peak;
+	return made > state && made <= d->peak ? made - state : 0;
+}
+
+static uint64_t take(uint64_t *from, uint64_t bytes)
+{
+	bytes = bytes < *from ? bytes : *from;
+	*from -= bytes;
+	return bytes;
+}
+
+/*
+ * torch.profiler calls what an optimizer makes as it steps PARAMETER or ACTIVATION, by what goes into it. Of parameters the
+ * rest is such where Python's names, or what regions made, say so.
+ */
+static void parts_of(const struct report *r, const struct report_dev *d, uint8_t phase, uint64_t sums[CAT_MAX + 1])
+{
+	uint64_t made = made_by_step(r, d), more = d->cats[CAT_PARAMETER].at_peak - parameters_of(r, d, phase);
+
+	sums[STEP_PART] = 0;
+	for (unsigned c = 0; c < CAT_MAX; c++)
+		sums[c] = d->cats[c].at_peak;
+	if (phase != PHASE_OPTIMIZER)
+		return;
+	made -= made < sums[CAT_TEMPORARY] ? made : sums[CAT_TEMPORARY];
+	if (!r->names.by_kind[EV_TENSOR_PARAMETER].bytes && more > made) /* some gradients may be gone */
+		more = made;
+	sums[STEP_PART] = take(&sums[CAT_PARAMETER], more);
+	if (made > sums[STEP_PART])
+		sums[STEP_PART] += take(&sums[CAT_ACTIVATION], made - sums[STEP_PART]);
+}
+
+/* "80 % activations, 14 % autograd's own" */
+static void say_parts(char *text, const struct report *r, const struct report_dev *d, uint8_t phase)
+{
+	uint64_t sums[CAT_MAX + 1];
+
+	parts_of(r, d, phase, sums);
 	for (unsigned n = 0; n < PARTS; n++) {
-		unsigned most = CAT_MAX;
+		unsigned most = 0;
 
-		for (unsigned c = 0; c < CAT_MAX; c++)
-			if (!(done >> c & 1) && (most == CAT_MAX || d->cats[c].at_peak > d->cats[most].at_peak))
-				most = c;
-		if (percent(d->cats[most].at_peak, d->peak) < PART_PERCENT)
+		for (unsigned c = 1; c <= STEP_PART; c++)
+			most = sums[c] > sums[most] ? c : most;
+		if (percent(sums[most], d->peak) < PART_PERCENT)
 			return;
-		say(text, "%s%u %% %s", n ? ", " : ": ", percent(d->cats[most].at_peak, d->peak), parts[most]);
-		done |= 1u << most;
+		say(text, "%s%u %% %s", n ? ", " : ": ", percent(sums[most], d->peak), parts[most]);
+		sums[most] = 0;
 	}
 }
 
@@ -157,19 +212,6 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 
 #define SHARD_LEAST (1ull << 30) /* nobody shares less among several GPUs */
 
-/*
- * What Python calls one: what an optimizer makes of them as it steps counts as PARAMETER, too (docs/categories.md). Where
- * Python was not read, or the process has ended, as much as has gradients then.
- */
-static uint64_t parameters_of(const struct report *r, const struct report_dev *d, uint8_t phase)
-{
-	uint64_t some = r->names.by_kind[EV_TENSOR_PARAMETER].bytes, all = d->cats[CAT_PARAMETER].at_peak;
-
-	if (!some && phase == PHASE_OPTIMIZER)
-		some = d->cats[CAT_GRADIENT].at_peak;
-	return some && some < all ? some : all;
-}
-
 static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes, uint8_t phase)
 {
 	uint64_t parameters = parameters_of(j->r, d, phase), state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
@@ -225,7 +267,7 @@ void judge_peak(const struct judge *j, const struct facts_steps *f)
 		l = line(j, VERDICT_PEAK, VERDICT_FACT, d->peak);
 	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
 	say_when(l->text, j->r, d, f);
-	say_parts(l->text, d);
+	say_parts(l->text, j->r, d, f->phase);
 	if (is_grown(j->r, d)) {
 		say(l->text, "; most of it is what grows");
 	} else {
