@@ -17,6 +17,7 @@ import mt  # noqa: E402
 TIMEOUT_S = {"twenty_tasks": 400}
 DOC = mt.ROOT / "docs/tasks.md"
 LINES = 8  # of a paragraph of an answer, in the document
+BEGINS = 12  # lines of what is printed: the answer begins in them
 HEAD = """# {} questions, each with one command
 
 Answers are what the commands printed for real jobs: the paragraphs that answer, to {} lines. `job.mtr` and `new.mtr` are recordings of a job before and after a change,
@@ -235,6 +236,8 @@ def answer(asked, parts):
     for part in filter(None, parts):
         found = [p for p in paragraphs if re.match(part, p)]
         mt.check(found, f"{asked.argv}: no paragraph begins with {part!r}:\n{asked.text}")
+        before = asked.text[:asked.text.index(found[0])].count("\n")
+        mt.check(before < BEGINS, f"{asked.argv}: {before} lines stand before the answer:\n{asked.text[:2000]}")
         shown.append(found[0])
     cut = [[line.rstrip() for line in p.splitlines()] for p in shown if p]
     said = "\n\n".join("\n".join(lines[:LINES] + ["  …"] * (len(lines) > LINES)) for lines in cut)

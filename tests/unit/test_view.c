@@ -173,6 +173,54 @@ static void test_report_text(void **state)
 	report_golden("report_color.txt", &r, &(struct view_opts){ .is_verbose = 1, .top = 20, .width = 80, .color = 1 });
 }
 
+static char *written(const struct report *r, const struct view_opts *opts)
+{
+	struct mem m;
+
+	mem_open(&m);
+	assert_int_equal(view_report_text(m.f, r, opts), 0);
+	fclose(m.f);
+	return m.text;
+}
+
+/* What --by asks for stands behind the first line of the verdict; -v has all tables, each once. */
+static void test_tables(void **state)
+{
+	static const struct {
+		enum view_by by;
+		const char *head;
+	} all[] = { { BY_OP, "\nOperators, by" }, { BY_CATEGORY, "\nBy category\n" }, { BY_DEVICE, "\nBy device\n" },
+		    { BY_PROCESS, "\nProcesses\n" }, { BY_REGION, "\nRegions and" }, { BY_SYMBOL, "\nProbed symbols" },
+		    { BY_NAME, "\nNamed tensors" }, { BY_STACK, "\nStacks, by" }, { BY_MODULE, "\nModules\n" } };
+	struct report_module module = { .name = (char *)"", .root = (char *)"Net", .class = (char *)"Net" };
+	struct report_tensor tensor = { .path = (char *)"w", .root = (char *)"Net", .type = (char *)"", .key = (char *)"" };
+	struct report_stack stack = { .at_peak = 1 };
+	struct report r = fix_report();
+
+	(void)state;
+	r.modules.rows = &module;
+	r.names.rows = &tensor;
+	r.stacks.rows = &stack;
+	r.modules.cnt = r.names.cnt = r.names.total = r.stacks.cnt = r.stacks.total = 1;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		char *text = written(&r, &(struct view_opts){ .top = 20, .has_by = 1, .by = all[i].by });
+		char *whole = written(&r, &(struct view_opts){ .top = 20, .is_verbose = 1 });
+		char *both = written(&r, &(struct view_opts){ .top = 20, .is_verbose = 1, .has_by = 1, .by = all[i].by });
+		char *at = strstr(text, all[i].head), *of_both = strstr(both, all[i].head);
+		size_t lines = 0;
+
+		assert_non_null(at);
+		for (char *c = text; c < at; c++)
+			lines += *c == '\n';
+		assert_in_range(lines, 1, 4);
+		assert_non_null(strstr(whole, all[i].head));
+		assert_true(of_both && of_both < strstr(both, "\nProcess ") && !strstr(of_both + 1, all[i].head));
+		free(text);
+		free(whole);
+		free(both);
+	}
+}
+
 static void csv_golden(const char *name, const struct report *r, enum view_by by)
 {
 	struct mem m;
@@ -438,7 +486,9 @@ static void test_text_fit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report_text),	cmocka_unit_test(test_report_csv),
+		cmocka_unit_test(test_report_text),
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_report_csv),
 		cmocka_unit_test(test_hostile_names_stay_tame),
 		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),
 		cmocka_unit_test(test_export_to_a_full_disk), cmocka_unit_test(test_units),

@@ -482,16 +482,16 @@ void modules_summary(struct page *p, const struct report *r, size_t top)
 
 void modules_text(struct page *p, const struct report *r, const struct view_opts *opts)
 {
+	if (r->modules.cnt) {
+		page__heading(p, !opts->phase ? "Modules" : "Modules, what was allocated in them in that phase");
+		put_modules(p, r, opts);
+		put_none(p, &r->modules.none, opts->phase);
+		put_op_modules(p, r, opts);
+	} else {
+		page__end_line(p);
+		page__flow(p, 0, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
+	}
 	if (has_phases(r))
 		put_phase_table(p, r);
 	marks_text(p, r, opts->top);
-	if (!r->modules.cnt) {
-		page__end_line(p);
-		page__line(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
-		return;
-	}
-	page__heading(p, !opts->phase ? "Modules" : "Modules, what was allocated in them in that phase");
-	put_modules(p, r, opts);
-	put_none(p, &r->modules.none, opts->phase);
-	put_op_modules(p, r, opts);
 }

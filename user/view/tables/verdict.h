@@ -7,7 +7,8 @@ struct json;
 struct page;
 struct report;
 
-#define VERDICT_SHOWN 6 /* lines of a report for people that is not verbose */
+#define VERDICT_SHOWN 6    /* lines of a report for people that is not verbose, … */
+#define VERDICT_SHOWN_BY 1 /* … and before a table that was asked for */
 
 /* path: the recording as a shell takes it, NULL: "FILE". */
 void verdict_text(struct page *p, const struct report *r, const char *path, unsigned max);

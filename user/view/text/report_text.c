@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The report for people. First what it concludes. Then who and how long; refused memory and deaths; each device; and tables:
- * the one that --by asks for, else short ones of what the peak was made of, sorted, without empty rows. Last, always, what it
- * rests on. Verbose: all tables, at length.
+ * The report for people. First what it concludes; where --by asks for a table, its first line and that table. Then who and how
+ * long; refused memory and deaths; each device; and short tables of what the peak was made of, sorted, without empty rows, or
+ * none behind the one that was asked for. Last, always, what it rests on. Verbose: all that it concludes, and all tables, at
+ * length.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +16,6 @@
 #include "view/tables/places.h"
 #include "view/tables/honesty.h"
 #include "view/tables/leaks.h"
-#include "view/tables/marks.h"
 #include "view/tables/modules.h"
 #include "view/tables/oom.h"
 #include "view/tables/ranks.h"
@@ -208,9 +208,10 @@ static void put_rss(struct page *p, const struct report *r)
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
 
-static void put_main(struct page *p, const struct report *r, const struct view_opts *opts)
+/* One table, at length. */
+static void put_by(struct page *p, const struct report *r, const struct view_opts *opts, enum view_by by)
 {
-	switch (opts->by) {
+	switch (by) {
 	case BY_DEVICE:
 		devices_text(p, r);
 		break;
@@ -241,19 +242,32 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		stacks_text(p, r, opts->top);
 		break;
 	default:
-		if (opts->has_by && !opts->is_verbose) {
-			ops_text(p, r, opts->top);
-			break;
-		}
-		if (report_has_cats(r))
-			cats_text(p, r, 1);
-		steps_text(p, r);
-		marks_text(p, r, opts->top < 4 ? opts->top : 4);
 		ops_text(p, r, opts->top);
-		regions_text(p, r, opts->top < 8 ? opts->top : 8);
-		saved_text(p, r, opts->top < 6 ? opts->top : 6);
-		tensors_text(p, r, opts->top < 6 ? opts->top : 6);
 	}
+}
+
+/* Whether it says anything to who has not asked for it; ranks are counted for who has. */
+static int has_table(const struct report *r, enum view_by by)
+{
+	return by == BY_CATEGORY ? report_has_cats(r) : by == BY_DEVICE ? r->devs_cnt > 0 :
+	       by == BY_STACK    ? r->stacks.total > 0 : by == BY_SYMBOL ? r->probes.symbols_cnt > 0 :
+	       by == BY_PROCESS  ? r->procs_cnt > 1 : by != BY_RANK;
+}
+
+/* All tables but the one that was asked for, which stands before them. */
+static void put_all(struct page *p, const struct report *r, const struct view_opts *opts)
+{
+	static const enum view_by all[] = { BY_CATEGORY, BY_DEVICE, BY_MODULE, BY_OP, BY_REGION, BY_NAME, BY_STACK, BY_SYMBOL,
+					    BY_PROCESS };
+
+	compiles_text(p, r, opts->top, 1);
+	places_text(p, r, opts->top);
+	leaks_line(p, r);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (has_table(r, all[i]) && !(opts->has_by && opts->by == all[i]))
+			put_by(p, r, opts, all[i]);
+	blocks_text(p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
+	put_kernel(p, r);
 }
 
 /* What the peak was made of, in short: who wants more asks for it. */
@@ -268,31 +282,14 @@ static void put_summary(struct page *p, const struct report *r, size_t top)
 	ops_summary(p, r, rows);
 }
 
-static void put_details(struct page *p, const struct report *r, const struct view_opts *opts)
+static void put_short(struct page *p, const struct report *r, const struct view_opts *opts)
 {
-	leaks_line(p, r);
-	put_main(p, r, opts);
-	blocks_text(p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
-	if (r->procs_cnt > 1 && opts->by != BY_PROCESS && opts->by != BY_RANK)
-		procs_text(p, r, opts->top);
-	put_kernel(p, r);
-}
-
-static void put_tables(struct page *p, const struct report *r, const struct view_opts *opts)
-{
-	if (opts->is_verbose) {
-		compiles_text(p, r, opts->top, 1);
-		places_text(p, r, opts->top);
-		put_details(p, r, opts);
-		return;
-	}
 	put_rss(p, r);
 	compiles_text(p, r, opts->top < WHYS_SHOWN ? opts->top : WHYS_SHOWN, 0);
 	if (opts->has_by)
-		put_main(p, r, opts);
-	else
-		put_summary(p, r, opts->top);
-	if (r->procs_cnt > 1 && !opts->has_by)
+		return;
+	put_summary(p, r, opts->top);
+	if (r->procs_cnt > 1)
 		procs_text(p, r, opts->top < SUMMARY_ROWS ? opts->top : SUMMARY_ROWS);
 }
 
@@ -304,7 +301,10 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 
 	if (err)
 		return err;
-	verdict_text(&p, r, opts->path, opts->is_verbose ? VERDICT_MAX : VERDICT_SHOWN);
+	verdict_text(&p, r, opts->path,
+		     opts->is_verbose ? VERDICT_MAX : opts->has_by ? VERDICT_SHOWN_BY : VERDICT_SHOWN);
+	if (opts->has_by)
+		put_by(&p, r, opts, opts->by);
 	page__end_line(&p);
 	put_head(&p, r);
 	oom_text(&p, r);
@@ -312,7 +312,7 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 		put_dev(&p, r, &r->devs[i], opts->is_verbose);
 	if (opts->is_verbose)
 		segments_text_host(&p, r);
-	put_tables(&p, r, opts);
+	(opts->is_verbose ? put_all : put_short)(&p, r, opts);
 	if (opts->is_verbose)
 		view_honesty(&p, r);
 	else
