@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* The report as Markdown, for a pull request or an issue: what it concludes, then the short tables. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "timeline/report.h"
 #include "verdict/verdict.h"
@@ -20,9 +22,21 @@ static void put_words(struct page *p, const char *text, unsigned cols)
 	page__md(p, safe);
 }
 
+/* As it is typed; one with a backtick of its own stands between two. */
+static void put_command(struct page *p, const char *command)
+{
+	const char *marks = strchr(command, '`') ? "``" : "`";
+	char safe[TEXT_BYTES_MAX];
+
+	text_cut(safe, sizeof(safe), command, VERDICT_BYTES);
+	if (safe[0])
+		page__printf(p, "%s%s%s", marks, safe, marks);
+}
+
 static void put_verdict(struct page *p, const struct report *r, const char *path)
 {
 	static const char *const marks[] = { "", "**Problem:** ", "**Hint:** ", "" };
+	char words[VERDICT_BYTES];
 	struct verdict v;
 
 	verdict__of(&v, r, path);
@@ -35,7 +49,9 @@ static void put_verdict(struct page *p, const struct report *r, const char *path
 		if (!l->next[0])
 			continue;
 		page__put(p, "  - next: ");
-		put_words(p, l->next, VERDICT_BYTES);
+		snprintf(words, sizeof(words), "%.*s", (int)(verdict_command(l) - l->next), l->next);
+		put_words(p, words, VERDICT_BYTES);
+		put_command(p, verdict_command(l));
 		page__put(p, "\n");
 	}
 }
