@@ -41,6 +41,7 @@ def test_words_for_help():
     mt.expect_failure(mt.memtrace("help", "dfif"), 2, "did you mean memtrace diff")
     for word in ("version", "-V"):
         mt.check(mt.ok(mt.memtrace(word)).stdout == mt.ok(mt.memtrace("--version")).stdout, word)
+    mt.expect_failure(mt.memtrace("report", "--tpo", "3", "x.mtr"), 2, "did you mean --top?")
     mt.check("did you mean" not in mt.memtrace("--foo").stderr, "--foo is like no option")
 
 

@@ -3,7 +3,6 @@
 #include "cmd/words.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define WORD_MAX 40
@@ -43,6 +42,12 @@ static char first_letter(const char *word)
 	return word[strspn(word, "-")];
 }
 
+/* Of words as near: people rarely mistype the first letter, and then they swap two rather than leave one out. */
+static int likeness(const char *word, const char *candidate)
+{
+	return 2 * (first_letter(word) == first_letter(candidate)) + (strlen(word) == strlen(candidate));
+}
+
 void nearest__init(struct nearest *n, const char *word)
 {
 	*n = (struct nearest){ .word = word, .distance = UINT_MAX };
@@ -52,9 +57,8 @@ void nearest__try(struct nearest *n, const char *candidate)
 {
 	size_t len = strlen(n->word);
 	unsigned d = len >= 3 && !strncmp(n->word, candidate, len) ? 1 : distance(n->word, candidate);
-	bool is_alike = first_letter(n->word) == first_letter(candidate); /* people rarely mistype that one */
 
-	if (d < n->distance || (n->best && d == n->distance && is_alike && first_letter(n->word) != first_letter(n->best))) {
+	if (d < n->distance || (n->best && d == n->distance && likeness(n->word, candidate) > likeness(n->word, n->best))) {
 		n->distance = d;
 		n->best = candidate;
 	}
