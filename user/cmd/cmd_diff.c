@@ -322,6 +322,7 @@ static int no_categories(const struct options *o, const struct diff_side *s, str
 static int no_stacks(const struct options *o, const struct diff_side *s, struct err *err)
 {
 	int a = s[0].end->stacks.total != 0, b = s[1].end->stacks.total != 0;
+	char size[24];
 
 	if (o->by != BY_STACK || (a && b))
 		return 0;
@@ -329,7 +330,8 @@ static int no_stacks(const struct options *o, const struct diff_side *s, struct 
 		err_set(err, -ENODATA, "neither %s nor %s has stacks", o->file, o->file_b);
 	else
 		err_set(err, -ENODATA, "%s has no stacks", a ? o->file_b : o->file);
-	return err_hint(err, "stacks need recordings with --stacks: --by op compares without");
+	return err_hint(err, "stacks need recordings with --stacks, and blocks that reach its --stack-size (default %s): "
+			"--by op compares without", fmt_bytes(size, STACK_SIZE_DEFAULT));
 }
 
 static int diff_write(const struct options *o, const struct diff_side *sides, struct err *err)
