@@ -2,11 +2,14 @@
 """docs/schema: what every command writes as JSON is as the schemas say, and has no field that they do not name."""
 import json
 import subprocess
+import urllib.request
 
 import grown
 import mt
+import test_ranks
+from test_serve import Served
 
-TIMEOUT_S = {"every_command": 400}  # a checker written in Python, and some forty documents
+TIMEOUT_S = {"every_command": 400, "what_is_seldom_there": 300}  # a checker written in Python, and some forty documents
 
 WITHIN = {"mlp": "0", "transformer": "block"}  # a module that allocates itself
 
@@ -21,9 +24,96 @@ def against_schemas(documents):
                           capture_output=True, text=True, timeout=mt.guard(120), check=False)
 
 
-def test_every_command():
+def need_checker():
     if subprocess.run([mt.PYTHON, "-c", "import jsonschema"], capture_output=True, check=False).returncode:
         raise mt.Skip("needs jsonschema: tools/make-venv parquet")
+
+
+def holes(node, path):
+    """Where a schema knows only that nothing was there: no value but null, a list without an item."""
+    types = node["type"] if isinstance(node["type"], list) else [node["type"]]
+    if types == ["null"] or ("array" in types and "items" not in node):
+        yield path
+    inner = [*node.get("properties", {}).items(), *((k, node[k]) for k in ("items", "additionalProperties") if k in node)]
+    for name, part in inner:
+        yield from holes(part, f"{path}.{name}")
+
+
+def test_no_holes():
+    for path in sorted((mt.ROOT / "docs/schema").glob("*.schema.json")):
+        found = list(holes(json.loads(path.read_text()), path.name.split(".")[0]))
+        mt.check(not found, f"{found}: widen it by an output that has one")
+
+
+# Steps of Adam, and now and then more memory than there is.
+REFUSED = """
+import time, torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+optimizer = torch.optim.Adam(model.parameters())
+print("ready", flush=True)
+step = 0
+while True:
+    optimizer.zero_grad()
+    model(torch.randn(32, 64)).sum().backward()
+    optimizer.step()
+    step += 1
+    if step % 10 == 0:
+        try:
+            torch.empty(1 << 45)
+        except RuntimeError:
+            pass
+    time.sleep(0.02)
+"""
+
+
+def first_of_events(job):
+    with mt.start("serve", "--listen", "127.0.0.1:0", "-p", str(job.pid)) as tracer:
+        with urllib.request.urlopen(f"{Served(tracer).url}/events", timeout=60) as events:
+            line = next(line for line in events if line.startswith(b"data: "))
+        tracer.signal(2)
+        tracer.wait()
+    return json.loads(line[len("data: "):])
+
+
+def test_what_is_seldom_there():
+    """Memory that was refused, a limit of one category, the host's layer alone, ranks, and the page's own document."""
+    need_checker()
+    with mt.scratch() as tmp:
+        asked = []
+
+        def check(name, *args, codes=(0,)):
+            asked.append((name, tmp / f"{len(asked)}.out"))
+            asked[-1][1].write_text(mt.ok(mt.memtrace(*args), codes).stdout)
+            return json.loads(asked[-1][1].read_text())
+
+        refused, host, ranks = tmp / "refused.mtr", tmp / "host.mtr", tmp / "ranks.mtr"
+        with mt.Proc([mt.PYTHON, "-c", REFUSED]) as job:
+            job.line("ready", 120)
+            grown.record(refused, job, grown.after(lambda rep: rep["ooms"] and rep.get("modules") and grown.at_peak(rep, "ACTIVATION"), 3),
+                         "a refusal")
+            grown.record(host, job, lambda rep: len(rep.get("host", {}).get("series", {}).get("points", [])) > 1, "the host's layer",
+                         "--probes", "host")
+            events = first_of_events(job)
+        blocks = [b for oom in check("report", "report", refused, "--json")["ooms"] for b in oom["blocks"]]
+        mt.check(any(b["region"] for b in blocks) and not all(b["region"] for b in blocks), f"{blocks}")
+        limit = check("check", "check", refused, "--max-peak", 1, "--category", "activation", "--json", codes=(5,))
+        mt.check(limit["category"] == "ACTIVATION", f"{limit}")
+        check("report", "report", host, "--json")
+        test_ranks.record(ranks, 2, "ranks")
+        mt.check(check("report", "report", ranks, "--json", "--by", "rank")["ranks"]["list"], "no ranks")
+        done = against_schemas(asked)
+        mt.check(done.returncode == 0, f"{done.stdout[:1500]} {done.stderr[-500:]}\nhint: tools/schema widens a schema")
+
+        brief = tmp / "events.out"
+        brief.write_text(json.dumps(events["report"]))
+        said = against_schemas([("report", brief)]).stdout
+        left_out = {line.split(": ", 3)[2:][0] + " " + line.split("'")[-2] for line in said.splitlines()}
+        mt.check(left_out == {"$.devices.cpu series", "$.kernel series", "$.kernel by_kind"}, f"docs/formats.md says what /events leaves out: {said}")
+        mt.check({"schema", "version", "report", "lanes", "categories"} < set(events), f"{set(events)}")
+
+
+def test_every_command():
+    need_checker()
     asked = {}  # path of a document: its schema's name, and the command that wrote it
     with mt.scratch() as tmp:
         def check(name, *args, codes=(0,)):
