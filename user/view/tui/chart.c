@@ -461,7 +461,7 @@ static unsigned settle_held(struct tui_ui *ui, const struct window *w)
 
 #define HELD_COLS 52 /* of " 12.3 s, step 123456: 12.3 MiB, up to 28.0 MiB " */
 
-/* "12.3 MiB, up to 28.0 MiB": what the categories beside it sum up to, and the exact maximum of the column's time. */
+/* "12.3 MiB, up to 28.0 MiB": what the tables sum up to, and, where there is room, the exact maximum of the column's time. */
 static void put_bytes(char *text, size_t size, const struct tui_column *column, int is_narrow)
 {
 	uint64_t sum = 0;
@@ -472,7 +472,7 @@ static void put_bytes(char *text, size_t size, const struct tui_column *column, 
 	if (!is_narrow && column->top - column->top / 50 > sum)
 		snprintf(text, size, "%s, up to %s", fmt_bytes(a, sum), fmt_bytes(b, column->top));
 	else
-		snprintf(text, size, "%s", fmt_bytes(a, column->top));
+		snprintf(text, size, "%s", fmt_bytes(a, sum));
 }
 
 /* On the line of time: when, in which step, and how much. */
