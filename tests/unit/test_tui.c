@@ -533,6 +533,14 @@ static void test_leaks_and_stacks(void **state)
 	assert_string_equal(rows.rows[1].v[0].text, "malloc (libc.so.6)"); /* no Python there */
 	assert_string_equal(rows.rows[2].v[0].text, "");
 	tui_rows__done(&rows);
+	r.stacks.cnt = 0;
+	tui_rows__fill(&rows, &tui_tables[TUI_STACKS], &r, NULL);
+	assert_string_equal(rows.empty, "none were recorded but those of what grows, under leaks (--stacks)");
+	tui_rows__done(&rows);
+	leaks[0].frames_cnt = 0;
+	tui_rows__fill(&rows, &tui_tables[TUI_STACKS], &r, NULL);
+	assert_string_equal(rows.empty, "none were recorded (--stacks, --stack-size)");
+	tui_rows__done(&rows);
 }
 
 /* --- screens ---------------------------------------------------------------------------------------------- */
@@ -912,6 +920,44 @@ static void test_pick(void **state)
 	assert_int_equal(tui_pick__key(&p, TUI_KEY_ESC), TUI_PICK_LEFT);
 }
 
+/* Made by a library's function: the program's own line comes first, in the table and in the details, which cut nothing. */
+static void test_the_line_of_a_leak(void **state)
+{
+	static const char torch[] = "/venv/lib/python3.11/site-packages/torch/nn/modules/module.py";
+	struct report_frame frames[] = {
+		{ (char *)"Tanh.forward", (char *)torch, 432, EV_FRAME_PYTHON },
+		{ (char *)"Module._call_impl", (char *)torch, 1789, EV_FRAME_PYTHON },
+		{ (char *)"Module._wrapped_call_impl", (char *)torch, 1778, EV_FRAME_PYTHON },
+		{ (char *)"Sequential.forward", (char *)torch, 253, EV_FRAME_PYTHON },
+		{ (char *)"Module._call_impl", (char *)torch, 1789, EV_FRAME_PYTHON },
+		{ (char *)"Module._wrapped_call_impl", (char *)torch, 1778, EV_FRAME_PYTHON },
+		{ (char *)"build.<locals>.step", (char *)"/home/me/planted.py", 38, EV_FRAME_PYTHON },
+		{ (char *)"run", (char *)"/home/me/job.py", 61, EV_FRAME_PYTHON },
+		{ (char *)"<module>", (char *)"/home/me/planted.py", 65, EV_FRAME_PYTHON },
+	};
+	struct report_leak leak = { .op = (char *)"aten::tanh", .region = (char *)"", .frames = frames, .frames_cnt = 9 };
+	struct report r = fix_report();
+	struct tui_data d = data_of(&r);
+	const struct tui_words words = { "", 0, "job.mtr" };
+	struct tui_ui ui;
+	char *text;
+
+	(void)state;
+	r.leaks = (struct report_leaks){ .rows = &leak, .cnt = 1, .total = 1 };
+	tui_ui__init(&ui, 0);
+	ui.tab = TUI_LEAKS;
+	text = screen_text(110, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, " planted.py:38:\xe2\x80\xa6\n"));
+	free(text);
+	ui.is_detail = 1;
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\n made at     planted.py:38: Tanh.forward (module.py:432) < Module._call_impl\n"));
+	assert_non_null(strstr(text, "build.<locals>.step (planted.py:38) < run "));
+	assert_non_null(strstr(text, "(planted.py:65)\n"));
+	free(text);
+	data_done(&d);
+}
+
 /* A verdict that is cut says how to see all of it; there it scrolls, and a command is one piece for a shell. */
 static void test_all_of_the_verdict(void **state)
 {
@@ -1135,7 +1181,7 @@ int main(void)
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
 		cmocka_unit_test(test_all_of_the_verdict),
 		cmocka_unit_test(test_pick),
-		cmocka_unit_test(test_a_held_moment),
+		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_the_line_of_a_leak),
 		cmocka_unit_test(test_tables_of_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_sampling_is_said),
 		cmocka_unit_test(test_any_size_any_key_any_target),

@@ -192,7 +192,7 @@ static const struct column columns[] = {
 	{ "stayed", NULL, COL_COUNT, OF(report_leak, stayed), IF(report_leak, windows) },
 	{ "history", NULL, .json = put_history },
 	{ NULL, "held by", COL_TEXT, VIA(holder), TUI(7, 20, 90, 3) },
-	{ NULL, "made at", COL_TEXT, VIA(maker), TUI(8, 14, 140, 1) },
+	{ NULL, "made at", COL_TEXT, VIA(maker), .is_begin = 1, TUI(8, 14, 106, 1) },
 	{ "stack", NULL, .json = put_stack },
 	{ "holder", NULL, .json = put_holder },
 	{ "caught", NULL, .json = put_caught },

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/stacks.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "event/event.h"
 #include "timeline/report.h"
+#include "verdict/facts.h"
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
@@ -12,27 +15,49 @@
 
 #define FRAMES_SHOWN 24 /* of a stack, in text */
 
-/* Python's frames where there are any, innermost first: "step (train.py:12) < main (train.py:30)". */
+static void put_words(struct cell *c, size_t *n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void put_words(struct cell *c, size_t *n, const char *fmt, ...)
+{
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = *n < sizeof(c->buf) ? vsnprintf(c->buf + *n, sizeof(c->buf) - *n, fmt, args) : 0;
+	va_end(args);
+	*n += len > 0 ? (size_t)len : 0;
+}
+
+static const char *base_of(const struct report_frame *f)
+{
+	const char *base = f->file ? strrchr(f->file, '/') : NULL;
+
+	return base ? base + 1 : f->file ? f->file : "?";
+}
+
+/*
+ * Python's frames where there are any, innermost first: "step (train.py:12) < main (train.py:30)". Where the innermost is not
+ * the program's own, first the line that the verdict names: "train.py:12: Tanh.forward (act.py:432) < step (train.py:12)".
+ */
 void stack_words(struct cell *c, const struct report_frame *frames, size_t cnt)
 {
-	size_t python = 0, n = 0;
+	const struct report_frame *line = facts_line(frames, cnt), *inner = NULL;
+	size_t n = 0;
 
-	for (size_t i = 0; i < cnt; i++)
-		python += frames[i].kind == EV_FRAME_PYTHON;
 	c->buf[0] = '\0';
-	for (size_t i = 0; i < cnt && n + 1 < sizeof(c->buf); i++) {
+	for (size_t i = 0; i < cnt && !inner; i++)
+		inner = frames[i].kind == EV_FRAME_PYTHON ? &frames[i] : NULL;
+	if (line && line != inner)
+		put_words(c, &n, "%s:%u: ", base_of(line), line->line);
+	for (size_t i = 0, shown = 0; i < cnt; i++) {
 		const struct report_frame *f = &frames[i];
-		const char *base = f->file ? strrchr(f->file, '/') : NULL;
-		int len;
 
-		if (f->kind == EV_FRAME_CUT || (python && f->kind != EV_FRAME_PYTHON))
+		if (f->kind == EV_FRAME_CUT || (inner && f->kind != EV_FRAME_PYTHON))
 			continue;
-		len = snprintf(c->buf + n, sizeof(c->buf) - n, "%s%s (%s", n ? " < " : "", f->function,
-			       base ? base + 1 : f->file ? f->file : "?");
-		n += len > 0 ? (size_t)len : 0;
-		if (n < sizeof(c->buf))
-			len = snprintf(c->buf + n, sizeof(c->buf) - n, f->line ? ":%u)" : ")", f->line);
-		n += len > 0 ? (size_t)len : 0;
+		put_words(c, &n, "%s%s (%s", shown++ ? " < " : "", f->function, base_of(f));
+		if (f->line)
+			put_words(c, &n, ":%u", f->line);
+		put_words(c, &n, ")");
 	}
 	c->text = c->buf;
 }
@@ -45,7 +70,7 @@ static void words(struct cell *c, const void *row)
 }
 
 static const struct column columns[] = {
-	{ NULL, "where, and what called it", COL_TEXT, VIA(words), TUI(1, 24, .wide = 1) },
+	{ NULL, "where, and what called it", COL_TEXT, VIA(words), .is_begin = 1, TUI(1, 24, .wide = 1) },
 	{ NULL, "of peak", COL_SHARE, OF(report_stack, at_peak), .shown_if = drawn_at_end, TEXT(2, 9), TUI(3, 8) },
 	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_stack, alloc_bytes), TEXT(4, 11), TUI(5, 10) },
 	{ "alloc_count", "count", COL_COUNT, OF(report_stack, alloc_count), TEXT(5, 8), TUI(6, 8) },
@@ -104,6 +129,14 @@ void stack_text(struct page *p, const struct report_frame *frames, size_t cnt, s
 		put_more(p, cnt - shown);
 }
 
+const char *stacks_none_words(const struct report *r)
+{
+	for (size_t i = 0; i < r->leaks.cnt; i++)
+		if (r->leaks.rows[i].frames_cnt)
+			return "none were recorded but those of what grows, under leaks (--stacks)";
+	return "none were recorded (--stacks, --stack-size)";
+}
+
 void stacks_text(struct page *p, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
@@ -112,7 +145,7 @@ void stacks_text(struct page *p, const struct report *r, size_t top)
 
 	page__heading(p, "Stacks, by their part of the peak, innermost frame first");
 	if (!r->stacks.total) {
-		page__line(p, "  none were recorded (--stacks, --stack-size)");
+		page__line(p, "  %s", stacks_none_words(r));
 		return;
 	}
 	d.whole = report_peak_sum(r);

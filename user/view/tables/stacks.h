@@ -13,12 +13,14 @@ struct report_frame;
 struct table;
 
 void stacks_text(struct page *p, const struct report *r, size_t top);
+/* Why there is no row. */
+const char *stacks_none_words(const struct report *r);
 void stacks_json(struct json *j, const struct report *r, size_t top); /* nothing where none were recorded */
-/* A stack under a row of a table: `max` lines. Where that is too few for all, native frames give way to Python's. */
 /* rows: struct report_stack */
 extern const struct table stack_table;
 /* A stack in a cell. */
 void stack_words(struct cell *c, const struct report_frame *frames, size_t cnt);
+/* A stack under a row of a table: `max` lines. Where that is too few for all, native frames give way to Python's. */
 void stack_text(struct page *p, const struct report_frame *frames, size_t cnt, size_t max);
 void stack_json(struct json *j, const char *key, const struct report_frame *frames, size_t cnt);
 

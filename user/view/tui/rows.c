@@ -271,6 +271,7 @@ static void fill_stacks(struct tui_rows *rows, struct drawn *d, const struct rep
 {
 	(void)dev;
 	d->whole = whole_of(d);
+	rows->empty = stacks_none_words(d->r);
 	for (size_t i = 0; i < d->r->stacks.cnt; i++)
 		tui_rows__add(rows, d, &d->r->stacks.rows[i]);
 }
@@ -387,7 +388,7 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_LEAKS] = { "Leaks", "nothing grows, as far as that can be said yet (docs/leaks.md)", &leak_table, fill_leaks },
 	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", &module_table, fill_modules, .follows = 1 },
 	[TUI_OPS] = { "Operators", "no operator has allocated yet", &op_table, fill_ops, .follows = 1 },
-	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks, .follows = 1 },
+	[TUI_STACKS] = { "Stacks", NULL, &stack_table, fill_stacks, .follows = 1 },
 	[TUI_BLOCKS] = { "Blocks", "no block yet", &block_table, fill_blocks },
 	[TUI_STEPS] = { "Steps", "no step is over yet", &step_table, fill_steps },
 	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", &segment_table, fill_segments, .follows = 1 },

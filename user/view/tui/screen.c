@@ -10,6 +10,8 @@ static int draw_table(struct canvas *c, const struct tui_layout *l, struct tui_u
 	const struct tui_table *t = &tui_tables[ui->tab];
 	const struct report *then = t->follows ? tui_data__then(d, ui) : NULL;
 	struct tui_rows rows = { .is_then = then != NULL };
+	unsigned top = l->devs.y + 1; /* details may cover the chart */
+	struct rect room = { l->table.x, top, l->table.w, l->table.y + l->table.h - top };
 	int err;
 
 	ui->is_then = rows.is_then;
@@ -17,6 +19,7 @@ static int draw_table(struct canvas *c, const struct tui_layout *l, struct tui_u
 	tui_rows__arrange(&rows, t, ui);
 	tui_table__draw(c, l->table, t, &rows, ui);
 	tui_tabs__draw(c, l->tabs, ui, d);
+	tui_table__draw_detail(c, room, t, &rows, ui);
 	err = rows.err;
 	tui_rows__done(&rows);
 	return err;

@@ -115,7 +115,8 @@ static void draw_value(struct canvas *c, unsigned x, unsigned y, unsigned w, con
 	char text[32];
 
 	if (column__is_left(col))
-		(col->is_path ? canvas__fit_path : canvas__fit)(c, x, y, w, (enum tui_style)row->style, v->text ? v->text : "");
+		(col->is_path ? canvas__fit_path : col->is_begin ? canvas__text : canvas__fit)(
+			c, x, y, w, (enum tui_style)row->style, v->text ? v->text : "");
 	else if (v->text)
 		canvas__right(c, x, y, w, v->text[0] == '-' ? TUI_DIM : (enum tui_style)row->style, v->text);
 	else if (col->kind == COL_BAR)
@@ -131,57 +132,54 @@ static void clear_line(struct canvas *c, struct rect at, unsigned y)
 		canvas__set(c, x, y, ' ', TUI_PLAIN, TUI_PLAIN);
 }
 
-/* One text in up to two lines from y on, none at or below end; returns the next line. */
-static unsigned draw_detail_text(struct canvas *c, struct rect at, unsigned y, unsigned end, const char *head, const char *text)
-{
-	unsigned room = at.w > 12 ? at.w - 12 : 1, cols = 0;
-	char safe[TEXT_BYTES_MAX];
-	size_t n = 0, len;
+#define DETAIL_HEAD 12 /* columns */
 
-	text_fit(safe, sizeof(safe), text, y + 1 < end ? 2 * room : room);
-	len = strlen(safe);
-	while (n < len) {
+/* Bytes of a line of at most `cols` columns: up to behind a blank where there is one. */
+static size_t line_len(const char *safe, unsigned cols)
+{
+	size_t n = 0, len = strlen(safe), blank = 0;
+
+	for (unsigned have = 0; n < len;) {
 		uint32_t cp;
 		size_t bytes = utf8_decode(safe + n, len - n, &cp);
 
-		if ((cols += utf8_cols(cp)) > room)
-			break;
+		if ((have += utf8_cols(cp)) > cols)
+			return blank ? blank : n;
 		n += bytes;
+		blank = cp == ' ' ? n : blank;
 	}
-	clear_line(c, at, y);
-	canvas__text(c, at.x, y, 11, TUI_HEAD, head);
-	if (n < len && y + 1 < end) {
-		clear_line(c, at, y + 1);
-		canvas__text(c, at.x + 12, y + 1, room, TUI_PLAIN, safe + n);
-		safe[n] = '\0';
-		canvas__text(c, at.x + 12, y, room, TUI_PLAIN, safe);
-		return y + 2;
-	}
-	canvas__text(c, at.x + 12, y, room, TUI_PLAIN, safe);
-	return y + 1;
+	return n;
 }
 
-/* All of the chosen row's texts, over the table's last lines. */
-static void draw_detail(struct canvas *c, struct rect at, const struct tui_rows *rows, const struct tui_row *row)
+/* One text in as many lines as it takes, from y on; c NULL: they are counted alone. Returns the line behind it. */
+static unsigned draw_detail_text(struct canvas *c, struct rect at, unsigned y, const char *head, const char *text)
 {
-	unsigned lines = 0, y, end = at.y + at.h, room = at.w > 12 ? at.w - 12 : 1;
-	char safe[TEXT_BYTES_MAX];
+	unsigned room = at.w > DETAIL_HEAD ? at.w - DETAIL_HEAD : 1;
+	char safe[TEXT_BYTES_MAX], line[TEXT_BYTES_MAX];
+	const char *rest = safe;
 
+	text_fit(safe, sizeof(safe), text, TEXT_BYTES_MAX);
+	for (size_t len; *rest && y < at.y + at.h; rest += len, y++) {
+		len = line_len(rest, room);
+		if (!len) /* a wide letter in one column */
+			break;
+		if (!c)
+			continue;
+		clear_line(c, at, y);
+		snprintf(line, sizeof(line), "%.*s", (int)len, rest);
+		canvas__text(c, at.x, y, DETAIL_HEAD - 1, TUI_HEAD, rest == safe ? head : "");
+		canvas__text(c, at.x + DETAIL_HEAD, y, room, TUI_PLAIN, line);
+	}
+	return y;
+}
+
+static unsigned draw_detail_texts(struct canvas *c, struct rect at, unsigned y, const struct tui_rows *rows,
+				  const struct tui_row *row)
+{
 	for (unsigned i = 0; i < rows->cols_cnt; i++)
 		if (column__is_left(rows->cols[i]) && row->v[i].text && row->v[i].text[0])
-			lines += 1 + (text_fit(safe, sizeof(safe), row->v[i].text, 2 * room) > room);
-	if (lines + 2 > at.h)
-		lines = at.h - 2;
-	y = end - lines - 1;
-	clear_line(c, at, y);
-	for (unsigned x = at.x; x < at.x + at.w; x++)
-		canvas__set(c, x, y, 0x2500, TUI_DIM, TUI_PLAIN);
-	y++;
-	for (unsigned i = 0; i < rows->cols_cnt && y < end; i++)
-		if (column__is_left(rows->cols[i]) && row->v[i].text && row->v[i].text[0])
-			y = draw_detail_text(c, at, y, end, head_of(rows->cols[i]), row->v[i].text);
-	for (; y < end; y++)
-		clear_line(c, at, y);
+			y = draw_detail_text(c, at, y, head_of(rows->cols[i]), row->v[i].text);
+	return y;
 }
 
 void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_rows *rows,
@@ -210,7 +208,25 @@ void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t
 	}
 	if (!rows->cnt && page)
 		canvas__text(c, at.x, at.y + 1, at.w, TUI_DIM,
-			     ui->filter[0] ? "nothing matches the filter (Esc clears it)" : t->empty);
-	if (ui->is_detail && rows->cnt && at.h > 3)
-		draw_detail(c, at, rows, &rows->rows[s->row]);
+			     ui->filter[0] ? "nothing matches the filter (Esc clears it)" :
+			     t->empty	    ? t->empty :
+						      rows->empty);
+}
+
+void tui_table__draw_detail(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_rows *rows,
+			    struct tui_ui *ui)
+{
+	const struct tui_row *row = rows->cnt ? &rows->rows[state_of(ui, rows, t)->row] : NULL;
+	unsigned lines, end = at.y + at.h, y;
+
+	if (!ui->is_detail || !row || at.h <= 3)
+		return;
+	lines = draw_detail_texts(NULL, at, at.y, rows, row) - at.y;
+	if (lines + 2 > at.h)
+		lines = at.h - 2;
+	y = end - lines - 1;
+	clear_line(c, at, y);
+	for (unsigned x = at.x; x < at.x + at.w; x++)
+		canvas__set(c, x, y, 0x2500, TUI_DIM, TUI_PLAIN);
+	draw_detail_texts(c, at, y + 1, rows, row);
 }

@@ -29,6 +29,7 @@ struct tui_rows {
 	struct tui_row *rows;
 	size_t cnt, cap;
 	uint64_t whole;
+	const char *empty; /* where it depends on the report */
 	uint8_t is_then; /* from a report of the held moment; the caller's to say before they are filled */
 	char **texts; /* made for this table, owned */
 	size_t texts_cnt, texts_cap;
@@ -37,7 +38,7 @@ struct tui_rows {
 
 struct tui_table {
 	const char *name;
-	const char *empty; /* said when there is no row */
+	const char *empty; /* said when there is no row; NULL: the rows' own */
 	const struct table *table;
 	void (*fill)(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev);
 	uint8_t follows; /* a held moment: a report says this of what was live then, not of the peak alone */
@@ -54,5 +55,8 @@ void tui_rows__done(struct tui_rows *rows);
 void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, struct tui_ui *ui);
 void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_rows *rows,
 		     struct tui_ui *ui);
+/* Where they were asked for: all of the chosen row's texts, over the last lines of `at`. After the table is drawn. */
+void tui_table__draw_detail(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_rows *rows,
+			    struct tui_ui *ui);
 
 #endif
