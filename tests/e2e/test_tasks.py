@@ -198,7 +198,7 @@ def peaks_step(t):
 
 # (question, command, what its answer must be, paragraphs that the document shows). {N}: a step, {T}: a time.
 TASKS = (
-    ("How high was the peak, and what of?", "report job.mtr", how_high),
+    ("How high was the peak, and what was it made of?", "report job.mtr", how_high),
     ("Which module holds most at one step?", "report job.mtr --at 'step {N}' --by module", holds_most, "By module"),
     ("How much do the parameters take, by module?", "report job.mtr --at peak --category parameter", of_category("parameter"), "By module"),
     ("How much is the optimizer's?", "report job.mtr --at peak --category optimizer_state", of_category("optimizer_state"), "By category"),

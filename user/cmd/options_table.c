@@ -481,8 +481,8 @@ const struct option_def option_defs[] = {
 	{ "--at", 0, "WHEN", "who held memory at one moment: a time since the begin (12.5s), 'step N' (the highest moment of "
 	  "that step), or peak; an export: that step alone (html, sqlite: all, with that moment)",
 	  REPORT | EXPORT, on_at, "peak" },
-	{ "--from", 0, "WHEN", "only what was after this, WHEN as for --at: of a step its begin, of peak the begin of the step "
-	  "that it is in. A report is of the highest moment then, an export begins with the blocks that lived there",
+	{ "--from", 0, "WHEN", "only what was after this, WHEN as for --at: a step counts from its begin, peak from the begin "
+	  "of its step. A report is of the highest moment then, an export begins with the blocks that lived there",
 	  REPORT | EXPORT, on_from, "peak" },
 	{ "--until", 0, "WHEN", "only what was before this, WHEN as for --at: of a step its end", REPORT | EXPORT, on_until,
 	  "peak" },
@@ -564,8 +564,8 @@ const struct option_def option_defs[] = {
 	{ "--no-reshard", 0, NULL, "of --shard: parameters stay gathered from forward to backward", ESTIMATE, on_no_reshard },
 	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
 	  EXPORT, on_ops },
-	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
-	  TRACING, on_duration },
+	{ "--duration", 'd', "SECONDS", "end after so long, attaching not counted; with ms, s, m or h other units (default: "
+	  "until Ctrl-C)", TRACING, on_duration },
 	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | DIFF | ESTIMATE | PLAN | PS | CHECK, on_json },
 	{ "--csv", 0, NULL, "the main table (--by) as CSV, in bytes and ns: for spreadsheets, pandas, DuckDB", REPORT, on_csv },
 	{ "--md", 0, NULL, "as Markdown, for a pull request; of a report the verdict and the short tables",
@@ -601,7 +601,7 @@ const struct option_def option_defs[] = {
 	{ "--usdt", 0, "PROVIDER:NAME[:ARG=meaning,…]",
 	  "a probe that a program ships itself; may be given several times. ARG is the argument's number, meaning one of "
 	  "ptr, size, device, name, step; event=KIND says what it is (alloc, free, op_begin, op_end, region_begin, "
-	  "region_end, step, tag) where that does not follow. Known without: memtrace:*, pytorch:*, python:function__*",
+	  "region_end, step, tag) where that does not follow. These need neither: memtrace:*, pytorch:*, python:function__*",
 	  TRACING | PLAN, on_usdt },
 	{ "--redact", 0, NULL, "of the command lines of processes keep the program's name alone, of RANK, MASTER_ADDR and "
 	  "the like from their environment what is a number: in reports, recordings and what serve answers",
@@ -637,8 +637,9 @@ const struct option_def option_defs[] = {
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
 	  TRACING | REPORT | EXPORT | DIFF | CHECK, on_max_loss },
 	{ "--max-overhead", 0, "PERCENT", "trace some whole steps now and then, so that the job loses at most so much of its "
-	  "time: what they cost is measured on its own steps (docs/sampling.md). Where this kernel cannot do that all is "
-	  "traced; if that, or what stays set between windows, takes more for three seconds on end: detach, and exit with 4. "
+	  "time, from about half a minute on: what they cost is measured on its own steps (docs/sampling.md). Where this "
+	  "kernel cannot do that all is traced; if that, or what stays set between windows, takes more for three seconds on "
+	  "end: detach, and exit with 4. "
 	  "none: trace all the time, the default of record; the live view and serve have 2, unless --every or --keep-idle is "
 	  "given; for those 2 nothing is detached",
 	  TRACING, on_max_overhead },
@@ -654,7 +655,7 @@ const struct option_def option_defs[] = {
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
 	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR | PS, on_no_color },
 	{ "--quiet", 'q', NULL, "no progress, no warnings; losses stay in the report", ALL, on_quiet },
-	{ "--verbose", 'v', NULL, "tell more on stderr, twice: everything; of a report all tables", ALL, on_verbose },
+	{ "--verbose", 'v', NULL, "tell more on stderr (twice: everything), and in a report all tables", ALL, on_verbose },
 	{ "--no-config", 0, NULL, "read no file of defaults: neither /etc/memtrace.conf nor the user's", ALL, on_no_config },
 	{ "--help", 'h', NULL, "this text", ALL | COMPLETION, on_help },
 	{ "--version", 'V', NULL, "the version", ALL, on_version },

@@ -406,7 +406,7 @@ static void line(struct mcp *m, const char *text, size_t len, FILE *out)
 	}
 	msg = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
 	if (!msg)
-		fail(&none, PARSE_ERROR, "no JSON in UTF-8");
+		fail(&none, PARSE_ERROR, "the line is not JSON in UTF-8");
 	else if (json_is_array(msg))
 		batch(m, msg, out);
 	else
