@@ -205,6 +205,12 @@ static void memory_beside_tensors_that_grows(void **state)
 	f.devs[1].series = (struct series){ live, 100, S }; /* tensors have all of it */
 	assert_int_equal(facts_of_growing(&f.r).grown, 0);
 	f.devs[1].series.cnt = 0;
+	for (size_t i = 0; i < STEPS; i++) /* all of it before the first step was over */
+		f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + 98 * S + i;
+	f.r.marks.steps_total = STEPS;
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	f.r.marks.steps_total = STEPS + 1; /* the first ones are not known any more */
+	assert_true(facts_of_growing(&f.r).grown > 0);
 	for (size_t i = 60; i < 100; i++) /* a cache that has filled */
 		rss[i].live_end = rss[60].live_end;
 	assert_int_equal(facts_of_growing(&f.r).grown, 0);
@@ -359,6 +365,7 @@ static void a_peak_of_a_leak(void **state)
 	assert_int_equal(v.lines[0].kind, VERDICT_LEAK);
 	assert_null(line_of(&v, VERDICT_ACTIVATIONS));
 	assert_non_null(strstr(line_of(&v, VERDICT_PEAK)->text, "; most of it is what grows"));
+	assert_null(strstr(line_of(&v, VERDICT_PEAK)->text, "steps"));
 	assert_string_equal(line_of(&v, VERDICT_PEAK)->next, "");
 	f.leaks[0].live = 4 * GIB; /* less than half: then the rest is worth a word */
 	v = judged();
@@ -620,6 +627,36 @@ static void activations(void **state)
 	m[1].all.saved = 0;
 	f.r.modules.cnt = 3;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "which modules keep most: memtrace");
+}
+
+/* Nor for kilobytes, or for a crumb of what was refused. */
+static void what_would_not_help_is_not_proposed(void **state)
+{
+	struct report_oom row = { .ts_ns = FIX_T0 + 5, .kind = OOM_DEVICE, .dev = MT_DEV_CUDA0, .asked = 32ull << 40 };
+	struct verdict v;
+
+	(void)state;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = GIB;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 5 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 %", "8-bit state: some 3.75 GiB less");
+	f.r.ooms.rows[0] = row;
+	f.r.ooms.cnt = 1;
+	v = judged();
+	assert_string_equal(line_of(&v, VERDICT_STATE)->next, "");
+	f.r.ooms.rows[0].asked = 8 * GIB;
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_STATE)->next, "8-bit state"));
+	f.r.ooms.cnt = 0;
+	f.devs[0].peak = f.procs[0].peak = 10 * MIB;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = f.devs[0].cats[CAT_TEMPORARY].at_peak = 0;
+	f.devs[0].cats[CAT_PARAMETER].at_peak = MIB;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 8 * MIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 9 * MIB, "80 %", "8-bit state: some 6.00 MiB less");
+	f.devs[0].peak = f.procs[0].peak = 2 * MIB;
+	f.devs[0].cats[CAT_PARAMETER].at_peak = MIB / 8;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = MIB;
+	v = judged();
+	assert_string_equal(line_of(&v, VERDICT_STATE) ? line_of(&v, VERDICT_STATE)->next : "", "");
 }
 
 /* Nobody changes a model for a thousandth of its peak. */
@@ -974,6 +1011,7 @@ int main(void)
 		cmocka_unit_test_setup(activations, sound),
 		cmocka_unit_test_setup(a_peak_of_a_leak, sound),
 		cmocka_unit_test_setup(what_saves_little_is_not_proposed, sound),
+		cmocka_unit_test_setup(what_would_not_help_is_not_proposed, sound),
 		cmocka_unit_test_setup(the_peak_has_a_line, sound),
 		cmocka_unit_test_setup(state_of_training, sound),
 		cmocka_unit_test_setup(temporaries_of_the_optimizer, sound),

@@ -322,6 +322,11 @@ struct facts_growing facts_of_growing(const struct report *r)
 		begin_ns = !end_ns && held->points[i].live_end ? held->points[i].ts_ns : begin_ns;
 		end_ns = held->points[i].live_end ? held->points[i].ts_ns : end_ns;
 	}
+	if (r->marks.steps_cnt && r->marks.steps_cnt == r->marks.steps_total) { /* what it loads before is how it begins */
+		uint64_t first_ns = r->marks.steps[0].at[MARK_STEP].ts_ns;
+
+		begin_ns = first_ns > begin_ns ? first_ns : begin_ns;
+	}
 	if (end_ns < begin_ns + GROWING_NS)
 		return f;
 	begin_ns += (end_ns - begin_ns) / 4;

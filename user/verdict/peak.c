@@ -13,6 +13,8 @@
 #define MOST_PERCENT 60 /* of the peak: activations, or state, are what it is about */
 #define PART_PERCENT 5	/* parts below are not named */
 #define PARTS 3
+#define GAIN_LEAST (2ull << 20) /* the smallest piece that a GPU's allocator asks its driver for: less moves no limit */
+#define GAIN_OF_REFUSED 10	/* of what was refused the last time; less would not have helped */
 #define STEP_PART CAT_MAX /* torch.profiler has no word for it */
 
 static const char *const parts[CAT_MAX + 1] = {
@@ -153,6 +155,17 @@ static void say_traced(char *text, const struct report *r, const struct report_d
 			say_steps(text, s->devs[i].near, s->steps, " traced");
 }
 
+/* Half of it or more is what grows: of that the leak's line says what to do, and another batch would not help. */
+static int is_grown(const struct report *r, const struct report_dev *d)
+{
+	uint64_t grown = 0;
+
+	for (size_t i = 0; i < r->leaks.cnt; i++)
+		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
+			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
+	return grown && grown >= d->peak / 2;
+}
+
 static void say_when(char *text, const struct report *r, const struct report_dev *d, const struct facts_steps *f)
 {
 	char a[24];
@@ -161,6 +174,8 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 	if (f->phase && f->proc->peak >= d->peak - d->peak / 100)
 		say(text, ", in %s", phase_name((enum phase)f->phase));
 	if (!f->proc || f->proc->peak < d->peak - d->peak / 100) /* several processes share the device */
+		return;
+	if (is_grown(r, d)) /* the last ones are the highest */
 		return;
 	if (r->sampling.is_on)
 		say_traced(text, r, d);
@@ -191,17 +206,25 @@ static void say_estimate(const struct judge *j, struct verdict_line *l, const ch
 		say_command(l, "memtrace record -o all.mtr -- COMMAND && memtrace estimate all.mtr %s", how);
 }
 
+static int is_worth(const struct judge *j, const struct report_dev *d, uint64_t gain)
+{
+	const struct report_oom *refused = facts_refusal(j->r);
+
+	return gain >= GAIN_LEAST && percent(gain, d->peak) >= PART_PERCENT &&
+	       (!refused || gain >= refused->asked / GAIN_OF_REFUSED);
+}
+
 /* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
 static void say_checkpoint(const struct judge *j, struct verdict_line *l, const struct report_dev *d)
 {
 	struct facts_module f = facts_of_checkpoint(j->r);
 	char a[24], how[TEXT_BYTES_MAX + 24];
 
-	if (percent(f.bytes, d->peak) >= PART_PERCENT) {
+	if (is_worth(j, d, f.bytes)) {
 		say(l->next, "checkpoint %s: up to %s less; ", f.path, fmt_bytes(a, f.bytes));
 		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
 		say_estimate(j, l, how);
-	} else {
+	} else if (is_worth(j, d, d->cats[CAT_ACTIVATION].at_peak / 2)) {
 		say(l->next, "half the batch saves up to %s; which modules keep most: ",
 		    fmt_bytes(a, d->cats[CAT_ACTIVATION].at_peak / 2));
 		say_command(l, "memtrace report %s --by module", j->file);
@@ -218,31 +241,20 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 	uint64_t world = facts_world(j->r);
 	char a[24], how[40];
 
-	if (world > 1 && d->peak >= SHARD_LEAST) {
+	if (world > 1 && d->peak >= SHARD_LEAST && is_worth(j, d, bytes - bytes / world)) {
 		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; ", world,
 		    fmt_bytes(a, bytes - bytes / world));
 		snprintf(how, sizeof(how), "--shard %" PRIu64, world);
-	} else if (state > parameters * STATE_OF_ADAM) {
+	} else if (state > parameters * STATE_OF_ADAM && is_worth(j, d, state / 4 * 3)) {
 		say(l->next, "an optimizer with 8-bit state: some %s less; ", fmt_bytes(a, state / 4 * 3));
 		snprintf(how, sizeof(how), "--optimizer 8bit");
-	} else if (d->peak >= SHARD_LEAST) {
+	} else if (d->peak >= SHARD_LEAST && is_worth(j, d, bytes / 2)) {
 		say(l->next, "shared among 2 ranks: up to %s less each; ", fmt_bytes(a, bytes / 2));
 		snprintf(how, sizeof(how), "--shard 2");
 	} else {
 		return;
 	}
 	say_estimate(j, l, how);
-}
-
-/* Half of it or more is what grows: of that the leak's line says what to do, and another batch would not help. */
-static int is_grown(const struct report *r, const struct report_dev *d)
-{
-	uint64_t grown = 0;
-
-	for (size_t i = 0; i < r->leaks.cnt; i++)
-		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
-			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
-	return grown && grown >= d->peak / 2;
 }
 
 void judge_peak(const struct judge *j, const struct facts_steps *f)
