@@ -147,6 +147,9 @@ docs-tables: ## all tables in docs/ that tests make, anew; but those of other ve
 .PHONY: install
 PREFIX ?= /usr/local
 SHARE := $(DESTDIR)$(PREFIX)/share
+# What documents link to, and is installed elsewhere or not at all.
+INSTALLED_LINKS := -e 's:]\(\.\./tools/kubernetes/:](../../../memtrace/kubernetes/:g' -e 's:\[([^]]*)\]\(memtrace\.1\):\1 (man memtrace):g' \
+	-e 's:\[([^]]*)\]\((\.\./)?((tests|user|tools|include)/[^)]*)\):\1 (\3 of the sources):g'
 install: all ## into PREFIX (default /usr/local)
 	install -Dm755 $(B)/memtrace $(DESTDIR)$(PREFIX)/bin/memtrace
 	install -Dm644 docs/memtrace.1 $(SHARE)/man/man1/memtrace.1
@@ -164,6 +167,7 @@ install: all ## into PREFIX (default /usr/local)
 		install -Dm644 "$$f" "$(abspath $(SHARE)/memtrace/python)/$$f"; done
 	install -m644 README.md CHANGELOG.md SECURITY.md LICENSE $(SHARE)/doc/memtrace
 	install -m644 docs/*.md docs/*.png $(SHARE)/doc/memtrace/docs
+	sed -Ei $(INSTALLED_LINKS) $(SHARE)/doc/memtrace/*.md $(SHARE)/doc/memtrace/docs/*.md
 	ln -sfn ../../../memtrace/schema $(SHARE)/doc/memtrace/docs/schema
 	install -m644 LICENSES/* $(SHARE)/doc/memtrace/LICENSES
 

@@ -33,10 +33,9 @@ def test_into_a_folder():
         run(mt.PYTHON, "-c", "import memtrace; print(memtrace.__file__)", cwd="/",
             env={"PYTHONPATH": str(share / "memtrace/python"), "PYTHONDONTWRITEBYTECODE": "1"})
         docs = share / "doc/memtrace"
-        links = {x for x in re.findall(r"\]\((docs/[^)#]+)", (docs / "README.md").read_text())}
-        links |= {f"docs/{x}" for x in re.findall(r"\]\((schema/[^)#]+)", (docs / "docs/formats.md").read_text())}
-        missing = [x for x in links if not (docs / x).exists()]
-        mt.check(len(links) > 8 and not missing, f"links to nowhere: {missing}")
+        links = {(path, x) for path in docs.rglob("*.md") for x in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", path.read_text())}
+        missing = [(str(path.relative_to(docs)), x) for path, x in links if not (path.parent / x).exists()]
+        mt.check(len(links) > 150 and not missing, f"{len(links)} links, to nowhere: {missing}")
         mt.check((usr / "include/memtrace/usdt.h").exists(), "the header")
         for path in usr.rglob("*"):
             mode = path.stat().st_mode
