@@ -482,6 +482,17 @@ static void private_and_shared_bytes(void **state)
 	assert_int_equal(rep->procs[0].use[MT_USE_PRIVATE], 300);
 	assert_int_equal(rep->run.lost[MT_LOSS_DECODE], 2);
 	assert_int_equal(rep->kernel.pss.points[0].live_max, 750);
+	/* 300 readings more of another process: of all every eighth is kept, from the first on. */
+	for (uint64_t i = 0; i < 300; i++) {
+		SEND(.kind = EV_USE, .pid = 6, .aux = MT_USE_PRIVATE, .size = 1000 + i);
+		SEND(.kind = EV_USE, .pid = 6, .aux = MT_USE_SHARED, .size = 5000 - i);
+	}
+	report();
+	assert_int_equal(rep->procs[1].own.points_cnt, 38);
+	for (uint32_t i = 0; i < 38; i++) {
+		assert_int_equal(rep->procs[1].own.points[i].own, 1000 + 8 * i);
+		assert_int_equal(rep->procs[1].own.points[i].shared, 5000 - 8 * i);
+	}
 	/* It has grown: its pages are counted, of which PSS is not known, and what was told of that before is over. */
 	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 7, .flags = 1);
 	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PRIVATE, .size = 400);

@@ -11,10 +11,18 @@
 #include "timeline/timeline.h"
 
 /* Private and shared bytes of a process over its readings (use): as it was first read, as it was last. */
+#define OWN_POINTS 64
+
+struct own_point {
+	uint64_t ts_ns, own, shared;
+};
+
 struct report_own {
 	uint64_t first_ns, last_ns;
 	uint64_t own_first, own_last, shared_first, shared_last;
 	uint32_t reads, rises; /* rises: of private bytes, from a reading to the next */
+	uint32_t points_cnt, points_shift; /* every 2^shift-th reading, from the first on */
+	struct own_point points[OWN_POINTS];
 };
 
 struct report_proc {

@@ -200,12 +200,28 @@ void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t byt
 	p->rss_peak = max_u64(p->rss_peak, proc__rss(p));
 }
 
+/* Without room every second point goes, and from then on every second reading is left out. */
+static void own__keep(struct report_own *o, uint64_t ts_ns)
+{
+	if ((o->reads - 1) & ((1u << o->points_shift) - 1))
+		return;
+	if (o->points_cnt == OWN_POINTS) {
+		for (uint32_t i = 0; i < OWN_POINTS / 2; i++)
+			o->points[i] = o->points[2 * i];
+		o->points_cnt = OWN_POINTS / 2;
+		o->points_shift++;
+	}
+	o->points[o->points_cnt++] = (struct own_point){ ts_ns, o->own_last, o->shared_last };
+}
+
 /* Kinds of one reading come one after the other, private bytes before shared ones. */
 static void own__set(struct report_own *o, uint32_t kind, uint64_t bytes, uint64_t ts_ns)
 {
 	if (kind == MT_USE_SHARED) {
 		o->shared_first = o->reads > 1 ? o->shared_first : bytes;
 		o->shared_last = bytes;
+		if (o->reads)
+			own__keep(o, ts_ns);
 		return;
 	}
 	o->rises += o->reads && bytes > o->own_last;

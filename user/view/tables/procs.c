@@ -114,6 +114,24 @@ static void put_use(struct json *j, const char *key, const struct drawn *d, cons
 	json__end(j, '}');
 }
 
+/* What was its own, and what it shared, at up to OWN_POINTS readings. */
+static void put_use_over_time(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_own *o = &((const struct report_proc *)row)->own;
+
+	if (!o->points_cnt)
+		return;
+	json__begin(j, key, '[');
+	for (uint32_t i = 0; i < o->points_cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "at_ns", o->points[i].ts_ns + (uint64_t)d->epoch_off_ns);
+		json__u64(j, use_word(MT_USE_PRIVATE), o->points[i].own);
+		json__u64(j, use_word(MT_USE_SHARED), o->points[i].shared);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
 static void put_step(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	step_json(j, key, d->r, &((const struct report_proc *)row)->highest_step);
@@ -142,6 +160,7 @@ static const struct column columns[] = {
 	{ "rss", "RSS", COL_BYTES, VIA(resident), .json = put_rss, TEXT(6, 10), TUI(7, 9) },
 	{ NULL, "RSS peak", COL_BYTES, OF(report_proc, rss_peak), TUI(8, 9, 90) },
 	{ "use", NULL, .json = put_use },
+	{ "use_over_time", NULL, .json = put_use_over_time },
 	{ NULL, "private", COL_BYTES, OF_USE(MT_USE_PRIVATE), TEXT(7, 10) },
 	{ NULL, "shared", COL_BYTES, OF_USE(MT_USE_SHARED), TEXT(8, 10) },
 	{ "mapped", NULL, COL_BYTES, OF(report_proc, mapped) },
