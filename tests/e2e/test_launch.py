@@ -92,3 +92,21 @@ def test_ends_as_its_command():
             done = mt.memtrace("record", "--force", "--probes", "kernel", "-o", tmp / "a.mtr", "--", "/bin/sh", "-c", script)
             mt.check(done.returncode == code and (said or "recorded") in done.stderr, f"{script}: {done}")
             mt.report(tmp / "a.mtr")
+
+
+def test_goes_on():
+    """When record ends first, its last line says who is left, and that is true; of a command that ended it says nothing."""
+    with mt.scratch() as tmp:
+        script = "echo $$ >pid; exec sleep 60 >/dev/null 2>&1"
+        done = mt.memtrace("record", "-d", "1", "--probes", "kernel", "-o", tmp / "a.mtr", "--", "/bin/sh", "-c", f"cd {tmp}; {script}")
+        pid = int((tmp / "pid").read_text())
+        try:
+            last = done.stderr.splitlines()[-1]
+            mt.check(done.returncode == 0 and last == f"/bin/sh (process {pid}) goes on, untraced", f"{done}")
+            os.kill(pid, 0)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+        done = mt.memtrace("record", "--probes", "kernel", "-o", tmp / "b.mtr", "--", "/bin/sh", "-c", "sleep 1")
+        mt.check(done.returncode == 0 and "goes on" not in done.stderr, f"{done}")
+    text = " ".join(mt.memtrace("record", "--help").stdout.split())
+    mt.check("If record ends first, as with -d, COMMAND goes on, untraced." in text, text)

@@ -61,6 +61,8 @@ int cmd_record(const struct options *o, struct err *err)
 	launched = launched_say(o, status);
 	if (rep && !o->quiet && !so.window_ns)
 		recording_say(so.record_path, rep);
+	if (rep && !o->quiet)
+		launched_say_on(o, (pid_t)rep->run.pid);
 	if (!r)
 		r = launched ? launched : rep ? loss_exit_code(o, rep) : 0;
 	report__free(rep);

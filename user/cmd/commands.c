@@ -27,7 +27,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "seconds; what was put aside by then is written when the disk comes back (docs/losses.md). With "
 			 "-- COMMAND starts a command and follows it from its first "
 			 "instruction; otherwise attaches as the live view does. If COMMAND has failed by the time that record "
-			 "ends, so does record, with its exit code.",
+			 "ends, so does record, with its exit code. If record ends first, as with -d, COMMAND goes on, "
+			 "untraced.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -p 4242 --window 60s -o job.mtr\tthe minute before the end, or before kill -USR1\n"
 			 "memtrace record -p 4242 --window 60s --on-new-peak 10 -o job.mtr\tand before each new high\n"

@@ -132,3 +132,11 @@ int launched_say(const struct options *o, int wait_status)
 	fprintf(stderr, "memtrace: %s ended with exit code %d\n", safe, WEXITSTATUS(wait_status));
 	return WEXITSTATUS(wait_status);
 }
+
+void launched_say_on(const struct options *o, pid_t pid)
+{
+	char safe[TEXT_BYTES_MAX];
+
+	if (o->launch && pid > 0 && !waitpid(pid, NULL, WNOHANG))
+		fprintf(stderr, "%s (process %d) goes on, untraced\n", safe_text(safe, o->launch[0]), (int)pid);
+}

@@ -15,6 +15,8 @@ void recording_default_path(const struct options *o, char *buf, size_t size);
 void recording_say(const char *path, const struct report *r);
 /* On stderr, if the command ended badly. Returns its exit code as a shell has it (128 and the signal), or 0. */
 int launched_say(const struct options *o, int wait_status);
+/* On stderr, if the command is still there: record leaves it to run. */
+void launched_say_on(const struct options *o, pid_t pid);
 uint64_t file_bytes(const char *path); /* 0 if there is none */
 
 #endif
