@@ -624,6 +624,32 @@ static void help_is_whole(struct tui_ui *ui, struct report *r)
 	free(text);
 }
 
+/* Before all probes were set nothing is no value; what was seen before that is drawn. */
+static void test_not_yet_traced_in_the_chart(void **state)
+{
+	static struct point points[] = { { FIX_T0, 0, 0 }, { FIX_T0 + 3 * S, 1000, 1000 }, { FIX_T0 + 6 * S, 0, 0 },
+					 { FIX_T0 + 7 * S, 0, 0 } };
+	struct report_dev dev = { .dev = MT_DEV_CPU, .peak = 1000, .peak_ts_ns = FIX_T0 + 3 * S, .series = { points, 4, S } };
+	struct report_proc proc = { .pid = 1, .peak = 1000, .set_ts_ns = FIX_T0 + 5 * S };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .procs = &proc, .procs_cnt = 1,
+			    .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S } };
+	struct tui_data d = { .now = &r };
+	struct tui_comp held;
+	struct tui_ui ui;
+	struct canvas c;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	ui.is_color = 0;
+	assert_int_equal(canvas__init(&c, 30, 11), 0); /* 10 columns of axis, 2 columns a second */
+	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held);
+	for (unsigned x = 10; x < 10 + 6; x++)
+		assert_int_equal(canvas__at(&c, x, 9)->cp, '.');
+	assert_int_equal(canvas__at(&c, 10 + 6, 9)->cp, '#');
+	assert_int_equal(canvas__at(&c, 10 + 14, 9)->cp, ' ');
+	canvas__done(&c);
+}
+
 /* A series has no points where nothing was traced: what is drawn behind a gap stands where it was. */
 static void test_gaps_in_the_chart(void **state)
 {
@@ -1178,6 +1204,7 @@ int main(void)
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
+		cmocka_unit_test(test_not_yet_traced_in_the_chart),
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
 		cmocka_unit_test(test_all_of_the_verdict),
 		cmocka_unit_test(test_pick),

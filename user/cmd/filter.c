@@ -218,6 +218,16 @@ static int step_before_probes(const struct filter *f, const struct report *r, st
 	return err_hint(err, "%s: a later step, or --at peak", why), -ENODATA;
 }
 
+/* Memory of that time is not known, so nothing is no answer. */
+static int time_before_probes(const struct filter *f, const struct report *r, uint64_t ns, struct err *err)
+{
+	char a[24], b[24];
+
+	err_set(err, -ENODATA, "%s after the begin probes were still being set: the first allocation was seen %s after it",
+		fmt_ns(a, ns), fmt_ns(b, f->seen_ns - r->run.start_ts_ns));
+	return err_hint(err, "a later time, or --at peak"), -ENODATA;
+}
+
 static int find_time(const struct filter *f, const struct report *r, uint64_t ns, struct span *ret, struct err *err)
 {
 	char a[24], b[24];
@@ -260,6 +270,8 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 		e = find_when(f, r, &o->at, span, err);
 		if (!e && o->at.kind == WHEN_STEP && span->to_ns < f->seen_ns && f->seen_ns >= r->run.start_ts_ns)
 			e = step_before_probes(f, r, err);
+		if (!e && o->at.kind == WHEN_TIME && span->to_ns < f->seen_ns && span->to_ns < report_traced_from_ns(r))
+			e = time_before_probes(f, r, o->at.num, err);
 		return e;
 	}
 	if (o->from.kind && !(e = find_when(f, r, &o->from, &at, err)))

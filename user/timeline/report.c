@@ -220,8 +220,7 @@ bool report_growth_is_hidden(const struct report *r)
 	return !r->leaks.cnt && s->is_on && s->gaps_cnt && !s->learned.is_on;
 }
 
-/* When all probes were in the first process that has memory: before, they were planned, steps watched without them, and set. */
-static uint64_t traced_from_ns(const struct report *r)
+uint64_t report_traced_from_ns(const struct report *r)
 {
 	uint64_t ret = UINT64_MAX;
 
@@ -233,7 +232,7 @@ static uint64_t traced_from_ns(const struct report *r)
 
 uint64_t report_traced_ns(const struct report *r)
 {
-	return r->sampling.is_on ? r->sampling.traced_ns : r->run.end_ts_ns - traced_from_ns(r);
+	return r->sampling.is_on ? r->sampling.traced_ns : r->run.end_ts_ns - report_traced_from_ns(r);
 }
 
 double report_learned__share(const struct report_learned *l)

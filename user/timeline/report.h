@@ -81,6 +81,8 @@ static inline bool signal_sends_away(int sig)
 bool report_growth_is_hidden(const struct report *r);
 /* Time that means and rates are of: all of it since the probes were set, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
+/* When all probes were in the first process that has memory: before, they were planned, steps watched without them, and set. */
+uint64_t report_traced_from_ns(const struct report *r);
 
 struct rank_label report_proc_label(const struct report_proc *p); /* what its labels say (event/rank_label.h) */
 /* The rank that a process names, or, if it names none, the nearest of its ancestors that does. */

@@ -22,13 +22,13 @@ static void put_device(struct json *j, const struct report *r, const struct repo
 	json__begin(j, dev_name(d->dev, name), '{');
 	json__u64(j, "peak", d->peak);
 	json__u64(j, "peak_after_ns", d->peak_ts_ns > r->run.start_ts_ns ? d->peak_ts_ns - r->run.start_ts_ns : 0);
-	json__begin_flat(j, "points", '['); /* [time since the begin, highest]; null: nothing was traced */
+	json__begin_flat(j, "points", '['); /* [time since the begin, highest]; null: nothing was traced, or not yet */
 	for (size_t i = 0; i < d->series.cnt; i++) {
 		const struct point *p = &d->series.points[i];
 
 		json__begin(j, NULL, '[');
 		json__u64(j, NULL, p->ts_ns > r->run.start_ts_ns ? p->ts_ns - r->run.start_ts_ns : 0);
-		if (p->live_max == POINT_UNKNOWN)
+		if (p->live_max == POINT_UNKNOWN || (!p->live_max && p->ts_ns < report_traced_from_ns(r)))
 			json__null(j, NULL);
 		else
 			json__u64(j, NULL, p->live_max);

@@ -281,6 +281,12 @@ static bool column_exact(struct tui_column *col, const struct series *s, uint64_
 	return is_there;
 }
 
+/* Nothing is a value only from when probes were there to see more. */
+static bool is_not_yet_traced(const struct tui_column *col, const struct report *r, uint64_t from_ns)
+{
+	return !col->top && r->run.start_ts_ns + from_ns < report_traced_from_ns(r);
+}
+
 /* All of [from, to) lies in one gap. */
 static bool is_untraced(const struct report *r, uint64_t from_ns, uint64_t to_ns)
 {
@@ -315,6 +321,7 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 		column_cut(col);
 	else if (col->is_known)
 		col->top = comp.sum;
+	col->is_untraced = is_not_yet_traced(col, r, from_ns);
 }
 
 /* What was highest between the gap in which the chart begins and the one before that; 0: nothing was traced before. */
