@@ -45,6 +45,34 @@ def test_no_holes():
         mt.check(not found, f"{found}: widen it by an output that has one")
 
 
+UNITS = ("ns", "bytes", "percent", "count", "pid", "tid")  # a name that ends so says what it is
+
+
+def without_words(node, path, is_top=False):
+    """Paths of fields at the top, and of numbers (lists and maps of numbers too) whose name has no unit, with no description."""
+    for name, part in node.get("properties", {}).items():
+        inner = part
+        while not {"integer", "number"} & {*([inner["type"]] if isinstance(inner["type"], str) else inner["type"])}:
+            inner = inner.get("items") or inner.get("additionalProperties")
+            if not inner:
+                break
+        is_unclear = inner and name.split("_")[-1] not in UNITS
+        if (is_top or is_unclear) and not part.get("description", "").strip():
+            yield f"{path}.{name}"
+        yield from without_words(part, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if key in node:
+            yield from without_words(node[key], path)
+
+
+def test_words():
+    """Every field at the top, and every number whose name does not say its unit, has a description."""
+    for path in sorted((mt.ROOT / "docs/schema").glob("*.schema.json")):
+        schema = json.loads(path.read_text())
+        found = list(without_words(schema, path.name.split(".")[0], True))
+        mt.check(not found, f"{found}: describe it in tools/schema-words.json, then tools/schema NAME")
+
+
 # Steps of Adam, and now and then more memory than there is.
 REFUSED = """
 import time, torch
