@@ -123,6 +123,34 @@ def test_hostile():
         mt.expect_failure(mt.memtrace("mcp", "-"), 2, "unexpected")
 
 
+def message(method, ident=None, **params):
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params} | ({} if ident is None else {"id": ident})).encode()
+
+
+def test_while_a_tool_runs():
+    """What comes while a tool runs: all of it is in the pipe when the first tool begins, the last third behind what is read at once."""
+    with mt.scratch() as tmp:
+        a = tmp / "a.mtr"
+        record("mlp", a)
+        cancel = "notifications/cancelled"
+        said = talk([a], [call("peak"), call("verdict"), message("tools/list", "list"), message("ping", "ping"),
+                          message(cancel, requestId="verdict"), message(cancel, requestId="unknown"),
+                          message("notifications/other", pad="x" * 17_000), message("ping", "late"), message(cancel, requestId="peak")])
+        mt.check([x["id"] for x in said] == ["ping", "late", "list"], f"{[x['id'] for x in said]}")
+        said = talk([a], [call("verdict"), message("ping", "ping"), message(cancel, requestId="peak")])
+        mt.check([x["id"] for x in said] == ["ping", "verdict"] and not said[1]["result"]["isError"], f"{said}")
+
+
+def test_a_recording_that_is_not_there():
+    with mt.scratch() as tmp:
+        path = tmp / "job.mtr"
+        asked = b"\n".join([message("initialize", 0, protocolVersion="2025-06-18"), call("verdict")]) + b"\n"
+        done = subprocess.run([mt.MEMTRACE, "mcp", str(path)], input=asked, capture_output=True, timeout=60)
+        mt.check(done.stderr.decode() == f"memtrace: {path}: it is not there yet; each question looks for it again\n", f"{done.stderr}")
+        said = json.loads(done.stdout.splitlines()[1])["result"]
+        mt.check(said["isError"] and said["content"][0]["text"] == f"there is no recording yet at {path}", f"{said}")
+
+
 def test_has_no_rights():
     mt.need_root()
     with mt.scratch() as tmp:

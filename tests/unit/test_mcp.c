@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* The Model Context Protocol's messages, read back by jansson; and which names of recordings are known. */
+#include <errno.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 
 #include "cmd/shelf.h"
 #include "serve/mcp.h"
+#include "serve/mcp_inbox.h"
 
 static const struct mcp_tool tools[] = {
 	{ "echo",
@@ -262,6 +264,125 @@ static void test_batches(void **state)
 	assert_int_equal(error_of(ask(&m, "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]")), -32600);
 }
 
+/* What has come while a tool runs, on *in; what is answered meanwhile. */
+struct meanwhile {
+	struct mcp *m;
+	struct mcp_inbox *in;
+	char *said;
+	size_t said_len;
+};
+
+static int call_and_look(void *ctx, const struct mcp_tool *tool, const char *const *values, char **ret)
+{
+	struct meanwhile *w = ctx;
+	FILE *out = open_memstream(&w->said, &w->said_len);
+	int r;
+
+	(void)tool;
+	assert_non_null(out);
+	assert_non_null(w->m->running);
+	r = mcp_inbox__meanwhile(w->in, w->m, out);
+	fclose(out);
+	*ret = strdup(values[0]);
+	return r;
+}
+
+static void come(struct mcp_inbox *in, const char *text, size_t len)
+{
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	for (size_t n; len; text += n, len -= n) {
+		n = len < 4096 ? len : 4096;
+		assert_int_equal(write(fds[1], text, n), n);
+		assert_true(mcp_inbox__has_room(in));
+		assert_int_equal(mcp_inbox__fill(in, fds[0]), 0);
+	}
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* Of the first line that waits its answer, or NULL. */
+static char *answer_to_first(struct mcp *m, struct mcp_inbox *in)
+{
+	size_t len;
+	char *line, *answer;
+
+	assert_int_equal(mcp_inbox__take(in, &line, &len), 0);
+	assert_non_null(line);
+	answer = mcp__answer(m, line, len);
+	free(line);
+	return answer;
+}
+
+#define CALL(id) \
+	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"echo\"," \
+	"\"arguments\":{\"text\":\"{}\"}}}\n"
+#define CANCEL(id) \
+	"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id "," \
+	"\"reason\":\"late\"}}\n"
+#define PING "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}\n"
+
+static void test_meanwhile(void **state)
+{
+	static const char waits[] = CALL("1") CALL("2") "nonsense\n" CALL("\"2\"") PING CANCEL("2")
+		CANCEL("77") CANCEL("null") CALL("3");
+	static const char cancels[] = PING CANCEL("\"2\"") CANCEL("3");
+	struct mcp_inbox *in = calloc(1, sizeof(*in));
+	struct mcp m;
+	struct meanwhile w = { &m, in, NULL, 0 };
+	char *answer;
+
+	(void)state;
+	begin(&m, "2025-06-18");
+	m.call = call_and_look;
+	m.ctx = &w;
+	come(in, waits, sizeof(waits) - 5); /* the last one's end is still to come */
+	answer = answer_to_first(&m, in);
+	assert_non_null(strstr(answer, "\"id\":1,"));
+	assert_string_equal(w.said, "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"result\":{}}\n");
+	free(answer);
+	free(w.said);
+	answer = answer_to_first(&m, in); /* 2 is gone */
+	assert_non_null(strstr(answer, "-32700"));
+	free(answer);
+	come(in, waits + sizeof(waits) - 5, 4);
+	come(in, cancels, sizeof(cancels) - 1);
+	assert_null(answer_to_first(&m, in)); /* "2", which is not 2, was cancelled while it ran */
+	assert_null(m.running);
+	assert_non_null(strstr(w.said, "\"p\""));
+	free(w.said);
+	w.said = NULL;
+	assert_null(answer_to_first(&m, in)); /* 3, whose cancelling came before it began */
+	assert_int_equal(in->len, 0);
+	free(w.said);
+	free(in);
+}
+
+static void test_inbox_is_bounded(void **state)
+{
+	static char large[MCP_INBOX_MAX + 100];
+	struct mcp_inbox *in = calloc(1, sizeof(*in));
+	char *line;
+	size_t len, cnt = 0;
+
+	(void)state;
+	memset(large, 'x', sizeof(large));
+	come(in, large, sizeof(large)); /* one line: what is too much of it is not kept */
+	come(in, "\n", 1);
+	assert_int_equal(mcp_inbox__take(in, &line, &len), 0);
+	assert_int_equal(len, MCP_LINE_MAX + 2);
+	free(line);
+	for (; mcp_inbox__has_room(in); cnt++)
+		come(in, "12345678901234567890123456789012345678901234567890123456789012\n\n", 64);
+	assert_int_equal(cnt, MCP_INBOX_MAX / 64);
+	assert_int_equal(mcp_inbox__take(in, &line, &len), 0);
+	assert_int_equal(len, 63);
+	free(line);
+	assert_true(mcp_inbox__has_room(in));
+	free(in);
+}
+
 static void touch(const char *path)
 {
 	FILE *f = fopen(path, "w");
@@ -322,6 +443,7 @@ int main(void)
 	const struct CMUnitTest all[] = {
 		cmocka_unit_test(test_revisions), cmocka_unit_test(test_list),	  cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_wrong),	  cmocka_unit_test(test_batches), cmocka_unit_test(test_shelf),
+		cmocka_unit_test(test_meanwhile), cmocka_unit_test(test_inbox_is_bounded),
 	};
 
 	return cmocka_run_group_tests(all, NULL, NULL);

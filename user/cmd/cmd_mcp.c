@@ -1,62 +1,59 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* mcp: lines from standard input, answers to standard output, until there are no more. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/mcp_tools.h"
 
-/* A line as long as they may be, and one byte that tells that it is longer. */
-struct lines {
-	char buf[MCP_LINE_MAX + 1];
-	size_t len;
-};
-
-static int answer(struct mcp *m, struct lines *l)
+/* All lines that have come. 0 or -errno. */
+static int answer_all(struct mcp_tools *t)
 {
-	char *text = mcp__answer(m, l->buf, l->len);
-	int r = 0;
+	char *line, *text;
+	size_t len;
+	int r;
 
-	l->len = 0;
-	if (text && (fputs(text, stdout) < 0 || fflush(stdout)))
-		r = -errno;
-	free(text);
+	while (!(r = mcp_inbox__take(&t->inbox, &line, &len)) && line) {
+		text = mcp__answer(&t->mcp, line, len);
+		free(line);
+		if (text && (fputs(text, stdout) < 0 || fflush(stdout)))
+			r = -errno;
+		free(text);
+		if (r)
+			break;
+	}
 	return r;
 }
 
-static int lines__take(struct lines *l, struct mcp *m, const char *in, size_t len)
+/* A client shows it among its messages: a path that was mistyped is no directory in which a recording is still to come. */
+static void say_missing(const struct options *o)
 {
-	int r = 0;
+	char safe[TEXT_BYTES_MAX];
 
-	for (size_t i = 0; i < len && !r; i++) {
-		if (in[i] == '\n')
-			r = answer(m, l);
-		else if (l->len < sizeof(l->buf))
-			l->buf[l->len++] = in[i];
-	}
-	return r;
+	for (size_t i = 0; i < o->files_cnt; i++)
+		if (access(o->files[i], F_OK))
+			fprintf(stderr, "memtrace: %s: %s; each question looks for it again\n", safe_text(safe, o->files[i]),
+				errno == ENOENT ? "it is not there yet" : strerror(errno));
 }
 
 int cmd_mcp(const struct options *o, struct err *err)
 {
-	struct lines *l = calloc(1, sizeof(*l));
-	char in[16 << 10];
-	struct mcp m;
-	ssize_t n = 1;
-	int r = l ? 0 : -ENOMEM;
+	struct mcp_tools *t = calloc(1, sizeof(*t));
+	int r = t ? 0 : -ENOMEM;
 
-	mcp_tools__init(&m, o);
-	while (!r && (n = read(STDIN_FILENO, in, sizeof(in))) != 0) {
-		if (n > 0)
-			r = lines__take(l, &m, in, (size_t)n);
-		else if (errno != EINTR)
-			r = -errno;
+	say_missing(o);
+	if (t)
+		mcp_tools__init(t, o);
+	while (!r && !t->inbox.is_ended) {
+		r = mcp_inbox__fill(&t->inbox, STDIN_FILENO);
+		if (!r)
+			r = answer_all(t);
 	}
-	if (!r && l->len)
-		r = answer(&m, l);
-	free(l);
+	free(t);
 	return r < 0 ? err_set(err, r, "talking to the client: %s", strerror(-r)) : EXIT_OK;
 }

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * mcp_tools: what a model can ask of recordings. Each call is a report or a diff as JSON, made by a process of its own that has
- * the filter of such a command (offline.h): no client of ours dies of a recording, and none waits longer than CALL_S.
+ * the filter of such a command (offline.h): no client of ours dies of a recording, and none waits longer than CALL_S,
+ * or than it wants to: a request that is cancelled ends its process.
  */
 #ifndef MT_CMD_MCP_TOOLS_H
 #define MT_CMD_MCP_TOOLS_H
 
 #include "cmd/options.h"
 #include "serve/mcp.h"
+#include "serve/mcp_inbox.h"
 
-/* Borrows o: its files, and directories of files, are all that can be asked about. */
-void mcp_tools__init(struct mcp *m, const struct options *o);
+struct mcp_tools {
+	const struct options *o;
+	struct mcp mcp;
+	struct mcp_inbox inbox; /* of standard input, which is looked at while a tool runs; large */
+};
+
+/* *t is zeroed. Borrows o: its files, and directories of files, are all that can be asked about. */
+void mcp_tools__init(struct mcp_tools *t, const struct options *o);
 
 #endif

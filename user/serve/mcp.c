@@ -5,6 +5,7 @@
  */
 #include "serve/mcp.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,7 +275,7 @@ static void values_read(struct values *v, const struct mcp_tool *t, const json_t
 }
 
 /* What went wrong is told to the model, which may do better; JSON as text too, for clients that know no other. */
-static void tools_call(const struct mcp *m, const struct request *q)
+static void tools_call(struct mcp *m, const struct request *q)
 {
 	const char *name = json_string_value(json_object_get(q->params, "name"));
 	const json_t *args = json_object_get(q->params, "arguments");
@@ -291,8 +292,15 @@ static void tools_call(const struct mcp *m, const struct request *q)
 		return;
 	}
 	values_read(&v, t, args);
-	if (!v.why[0])
+	if (!v.why[0]) {
+		m->running = q->id;
 		r = m->call(m->ctx, t, v.of, &said);
+		m->running = NULL;
+	}
+	if (r == -ECANCELED) {
+		free(said);
+		return;
+	}
 	begin_result(m, q);
 	fputs("\"content\":[{\"type\":\"text\",\"text\":", q->out);
 	put_text(q->out, v.why[0] ? v.why : said ? said : "out of memory");
@@ -395,17 +403,23 @@ static int is_deep(const char *text, size_t len)
 	return 0;
 }
 
+json_t *mcp_parse(const char *text, size_t len)
+{
+	if (len > MCP_LINE_MAX || is_deep(text, len))
+		return NULL;
+	return json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+}
+
 static void line(struct mcp *m, const char *text, size_t len, FILE *out)
 {
 	const struct request none = { .out = out };
-	json_t *msg;
+	json_t *msg = mcp_parse(text, len);
 
-	if (len > MCP_LINE_MAX || is_deep(text, len)) {
-		fail(&none, INVALID_REQUEST, len > MCP_LINE_MAX ? "the message is too long" : "the message is too deep");
-		return;
-	}
-	msg = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
-	if (!msg)
+	if (!msg && len > MCP_LINE_MAX)
+		fail(&none, INVALID_REQUEST, "the message is too long");
+	else if (!msg && is_deep(text, len))
+		fail(&none, INVALID_REQUEST, "the message is too deep");
+	else if (!msg)
 		fail(&none, PARSE_ERROR, "the line is not JSON in UTF-8");
 	else if (json_is_array(msg))
 		batch(m, msg, out);

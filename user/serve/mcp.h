@@ -17,6 +17,8 @@
 #define MCP_BATCH_MAX 32
 #define MCP_ARGS_MAX  10
 
+struct json_t;
+
 struct mcp_arg {
 	const char *name; /* NULL ends the list */
 	const char *help;
@@ -32,7 +34,8 @@ struct mcp_tool {
 
 /*
  * values: of the tool's arguments, in their order, NULL where none was given; good until it returns. 0: *ret is an object as
- * JSON, on one line or on several; else a sentence about what went wrong. To be freed; NULL: out of memory.
+ * JSON, on one line or on several; else a sentence about what went wrong. To be freed; NULL: out of memory. -ECANCELED: the
+ * client wants no answer any more, and gets none.
  */
 typedef int (*mcp_call_fn)(void *ctx, const struct mcp_tool *tool, const char *const *values, char **ret);
 
@@ -43,7 +46,8 @@ struct mcp {
 	const char *version;	  /* ours, not the protocol's */
 	mcp_call_fn call;
 	void *ctx;
-	const char *agreed; /* the revision, after initialize */
+	const char *agreed;	      /* the revision, after initialize */
+	const struct json_t *running; /* the id of the request whose tool runs; NULL: none */
 };
 
 /*
@@ -51,5 +55,7 @@ struct mcp {
  * memory. A line above MCP_LINE_MAX is refused unread, so who reads lines may cut them there.
  */
 char *mcp__answer(struct mcp *m, const char *text, size_t len);
+/* NULL: it is no JSON, too long, too deep, or there is no memory. */
+struct json_t *mcp_parse(const char *text, size_t len);
 
 #endif
