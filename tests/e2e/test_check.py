@@ -7,6 +7,8 @@ import signal
 import grown
 import mt
 
+END_FRAME_BYTES = 168  # of an ended recording, the last ones
+
 
 def record(job, path):
     grown.record(path, job, grown.knows_python, "names of its modules")
@@ -40,6 +42,13 @@ def test_gates():
         for args in ((), ("--md",)):
             done = mt.memtrace("check", cut, "--max-peak", "1T", *args)
             mt.check(done.returncode == 0 and "the recording's end is missing" in done.stdout.lower(), f"a cut one: {done}")
+            mt.check(f"{cut} was cut or damaged: its last " in done.stderr, f"a cut one: {done}")
+        cut.write_bytes(a.read_bytes()[:-END_FRAME_BYTES])  # as one that is still being written
+        done = mt.memtrace("check", cut, "--max-peak", "1T")
+        words = "is still being written, or its end is missing; the numbers cover what is there"
+        mt.check(done.returncode == 0 and done.stderr == f"memtrace: {cut} {words}\n", f"one without an end: {done}")
+        notes = mt.report(cut)["coverage"]["notes"]
+        mt.check("The recording is still being written, or its end is missing: the numbers cover what is there." in notes, f"{notes}")
         mt.expect_failure(check("--max-peak", "1T", "--device", "cuda:0"), 1, "no memory of cuda:0")
 
         record(mt.shared_job("transformer"), b)

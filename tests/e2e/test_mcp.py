@@ -174,14 +174,16 @@ def test_a_recording_in_progress():
         path = tmp / "live.mtr"
         tracer = mt.start("record", "-p", str(mt.shared_job("mlp").pid), "-o", str(path))
         try:
-            steps = []
+            steps, warnings = [], set()
 
             def grown():
                 said = talk([tmp], [call("verdict")])[0]["result"]
                 if not said["isError"] and said["structuredContent"]["steps"]:  # one asked at the attach has none yet
                     steps.append(said["structuredContent"]["steps"])
+                    warnings.add(said["structuredContent"]["warning"])
                 return len(steps) > 1 and steps[-1] > steps[0]
             mt.wait_until(grown, "answers about a recording that grows", timeout=120, pause=1)
             mt.note(f"steps in the answers: {steps}")
+            mt.check(any("is still being written, or its end is missing" in x for x in warnings), f"{warnings}")
         finally:
             mt.finish(tracer)

@@ -304,7 +304,7 @@ def test_ctrl_c_while_the_disk_stalls():
         mt.check("waiting for it" in said and "takes nothing" in said and "hint: " in said, said)
         mt.check(not mt.probed(job.pid, mt.OP), "probes were left behind")
         freeze(disk, False)
-        mt.wait_until(lambda: "was cut" not in mt.memtrace("report", path, "-v").stderr, "the end of the recording", 60)
+        mt.wait_until(lambda: "numbers cover" not in mt.memtrace("report", path, "-v").stderr, "the end of the recording", 60)
         mt.check(mt.lost(mt.report(path)) == 0, "something was lost after all")
     mt.check_goes_on(job)
 

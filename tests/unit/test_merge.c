@@ -592,6 +592,10 @@ static void test_cut_file(void **state)
 	assert_int_equal(truncate(file[1], st.st_size - 1), 0);
 	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
 	assert_true(info.files[1].cut_bytes > 0);
+	assert_int_equal(truncate(file[1], st.st_size - 1 - (off_t)info.files[1].cut_bytes), 0);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0); /* the last frame is missing, all others are whole */
+	assert_int_equal(info.files[1].cut_bytes, 0);
+	assert_true(info.files[0].ended && !info.files[1].ended);
 	r = replay(merged, &live, counts);
 	assert_int_equal(r->cnt, 2);
 	assert_int_equal(counts[EV_END], 0);

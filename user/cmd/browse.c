@@ -84,8 +84,8 @@ static int read_moment(struct browse *b, uint64_t rel_ns)
 				  .marks = { b->start_ns + rel_ns }, .marks_cnt = 1, .ctx = &m };
 	struct report *rest = NULL;
 	struct err why = { 0 };
-	uint64_t cut;
-	int r = replay_run(b->o->file, &ro, &rest, &cut, &why);
+	struct replay_end end;
+	int r = replay_run(b->o->file, &ro, &rest, &end, &why);
 
 	report__free(rest);
 	if (!m.then && r == -ECANCELED)
@@ -127,7 +127,8 @@ int report_browse(const struct options *o, struct err *err)
 {
 	struct replay_opts ro = { .top = o->top ? o->top : TOP_BROWSE, .classes = o->classes, .sample = on_sample };
 	struct report *rep = NULL;
-	uint64_t cut = 0, damaged = 0;
+	struct replay_end end = { 0 };
+	uint64_t damaged = 0;
 	char path[TEXT_BYTES_MAX];
 	struct browse b = { .o = o, .fds = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } } };
 	struct tui *t;
@@ -140,7 +141,7 @@ int report_browse(const struct options *o, struct err *err)
 	t = ro.ctx = b.tui = tui__new(&(struct tui_opts){ .color = view_opts_of(o).color, .file = shell_word(path, o->file) });
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = replay_run(o->file, &ro, &rep, &cut, err);
+	r = replay_run(o->file, &ro, &rep, &end, err);
 	if (!r) {
 		code = loss_exit_code(o, rep);
 		damaged = rep->run.lost[MT_LOSS_DAMAGED];
@@ -153,6 +154,6 @@ int report_browse(const struct options *o, struct err *err)
 	}
 	tui__free(t);
 	if (!o->quiet)
-		replay_say(o->file, damaged, cut);
+		replay_say(o->file, damaged, &end);
 	return r < 0 ? r : code;
 }

@@ -12,6 +12,7 @@
 
 struct err;
 struct outfile_how;
+struct replay_end;
 struct report;
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3, EXIT_OVERHEAD = 4, EXIT_LIMIT = 5 };
@@ -62,8 +63,8 @@ int has_device(const struct options *o, const struct report *r, struct err *err)
 struct view_opts view_opts_of(const struct options *o);
 /* As --json and --by ask for, to stdout: 0 or -errno with *err. */
 int report_write(const struct options *o, const struct report *r, struct err *err);
-/* Tells on stderr that a recording was cut, or damaged (the report's MT_LOSS_DAMAGED); both 0: nothing. */
-void replay_say(const char *path, uint64_t damaged_events, uint64_t cut_bytes);
+/* Tells on stderr that a recording's end is missing, or that it is damaged (the report's MT_LOSS_DAMAGED); neither: nothing. */
+void replay_say(const char *path, uint64_t damaged_events, const struct replay_end *end);
 /* How files are written: for who asked, replacing others if --force says so. Good as long as *o. */
 struct outfile_how outputs_of(const struct options *o);
 /* Rows to ask a report for, so that what report_write shows is complete. */

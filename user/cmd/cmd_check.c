@@ -37,14 +37,14 @@ int cmd_check(const struct options *o, struct err *err)
 	struct view_opts vo = view_opts_of(o);
 	struct report *rep = NULL;
 	struct check_view v;
-	uint64_t cut = 0;
-	int r = replay_run(o->file, &ro, &rep, &cut, err), w;
+	struct replay_end end = { 0 };
+	int r = replay_run(o->file, &ro, &rep, &end, err), w;
 
 	if (!r)
 		r = check_fill(o, rep, &v, err);
 	if (!r) {
 		if (!o->quiet)
-			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], cut);
+			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);
 		w = o->json ? check_view_json(stdout, &v) :
 		    o->md   ? check_view_md(stdout, &v) :
 			      check_view_text(stdout, &v, &vo);

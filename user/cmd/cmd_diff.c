@@ -93,13 +93,14 @@ static int side__scan(struct side *s, const char *path, const struct options *o,
 	struct replay_opts ro = { .top = 1, .begin = scan_begin, .event = scan_event, .with_ops = 1, .ctx = s };
 	const struct boundaries *b;
 	struct report *rep = NULL;
-	uint64_t cut = 0, skip;
-	int r = replay_run(path, &ro, &rep, &cut, err);
+	struct replay_end end = { 0 };
+	uint64_t skip;
+	int r = replay_run(path, &ro, &rep, &end, err);
 
 	if (r < 0)
 		return r;
 	if (!o->quiet)
-		replay_say(path, rep->run.lost[MT_LOSS_DAMAGED], cut);
+		replay_say(path, rep->run.lost[MT_LOSS_DAMAGED], &end);
 	r = o->by == BY_SYMBOL ? refuse_gaps(rep, path, err) : 0;
 	s->host = rep->devs_cnt == 1 && rep->devs[0].dev == MT_DEV_HOST;
 	s->out.is_sampled = rep->sampling.is_on;
@@ -179,7 +180,7 @@ static int side__read(struct side *s, const char *path, const struct options *o,
 {
 	struct replay_opts ro = { .top = SIZE_MAX, .begin = scan_begin, .event = read_event, .end = read_end, .mark = read_mark,
 				  .marks = { s->out.from_ns, s->out.to_ns }, .marks_cnt = 2, .classes = o->classes, .ctx = s };
-	uint64_t cut;
+	struct replay_end end;
 	int r = side__scan(s, path, o, err);
 
 	if (r < 0)
@@ -194,7 +195,7 @@ static int side__read(struct side *s, const char *path, const struct options *o,
 	s->means = means__new(s->out.from_ns, s->out.to_ns, s->host);
 	if (!s->means)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = replay_run(path, &ro, &s->end, &cut, err);
+	r = replay_run(path, &ro, &s->end, &end, err);
 	if (r < 0)
 		return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 	s->out.from = s->at[0];

@@ -109,11 +109,11 @@ static int first_pass(const struct options *o, struct passes *p, struct err *err
 	struct replay_opts ro = { .top = 1, .begin = lives_begin, .event = lives_event, .with_ops = 1, .with_nodes = 1,
 				  .ctx = p };
 	struct report *rep = NULL;
-	uint64_t cut = 0;
-	int r = replay_run(o->file, &ro, &rep, &cut, err);
+	struct replay_end end = { 0 };
+	int r = replay_run(o->file, &ro, &rep, &end, err);
 
 	if (!r && !o->quiet)
-		replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], cut);
+		replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);
 	if (!r)
 		r = refuse_gaps(rep, o->file, err);
 	if (!r)
@@ -156,11 +156,11 @@ static int second_pass(const struct options *o, struct passes *p, struct err *er
 	struct replay_opts ro = { .top = 1, .begin = lives_begin, .event = step_event, .end = step_end, .with_ops = 1,
 				  .with_nodes = 1, .ctx = p };
 	struct report *rep = NULL;
-	uint64_t cut;
+	struct replay_end end;
 	int r;
 
 	step__init(&p->step, &p->recorded, &p->kept);
-	r = replay_run(o->file, &ro, &rep, &cut, err);
+	r = replay_run(o->file, &ro, &rep, &end, err);
 	if (!r)
 		r = loss_exit_code(o, rep);
 	report__free(rep);

@@ -195,7 +195,7 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 	size_t top = x->is_part ? SIZE_MAX : x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
 	struct replay_opts ro = { .top = top, .event = collect_event, .progress = run_progress, .with_nodes = 1,
 				  .classes = x->o->classes, .names = &x->names, .ctx = x };
-	uint64_t cut;
+	struct replay_end end;
 	int r = labels__new(ret_labels, err);
 
 	if (r < 0)
@@ -207,7 +207,7 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 		ro.end = collect_end;
 	}
 	x->to.labels = *ret_labels;
-	r = replay_run(x->o->file, &ro, ret_report, &cut, err);
+	r = replay_run(x->o->file, &ro, ret_report, &end, err);
 	x->to.report = *ret_report;
 	x->pass++;
 	if (!r && (x->is_part || x->has_moment))
@@ -298,14 +298,14 @@ static int run_end(void *ctx, const struct report *rep, int r)
 	return r;
 }
 
-static int write_out(struct export_run *x, struct report **ret_report, uint64_t *ret_cut, struct err *err)
+static int write_out(struct export_run *x, struct report **ret_report, struct replay_end *ret_end, struct err *err)
 {
 	struct replay_opts ro = { .top = 1, .begin = run_begin, .event = run_event, .progress = run_progress,
 				  .end = run_end, .with_ops = x->o->ops || x->format->needs & EXPORT_OPS,
 				  .with_nodes = x->o->ops || x->format->needs & EXPORT_NODES,
 				  .classes = x->o->classes, .ctx = x };
 
-	return replay_run(x->o->file, &ro, ret_report, ret_cut, err);
+	return replay_run(x->o->file, &ro, ret_report, ret_end, err);
 }
 
 static bool has_at_alone(const struct options *o)
@@ -336,7 +336,7 @@ int cmd_export(const struct options *o, struct err *err)
 				.file = { .fd = -1 } };
 	struct report *first = NULL, *rep = NULL;
 	struct labels *labels = NULL;
-	uint64_t cut = 0;
+	struct replay_end end = { 0 };
 	int r = 0;
 
 	if (x.format->missing && x.format->missing())
@@ -355,7 +355,7 @@ int cmd_export(const struct options *o, struct err *err)
 	if (!r)
 		r = has_device(o, first, err);
 	if (!r)
-		r = write_out(&x, &rep, &cut, err);
+		r = write_out(&x, &rep, &end, err);
 	if (!r)
 		r = has_device(o, rep, err);
 	r = run_close(&x, r);
@@ -365,7 +365,7 @@ int cmd_export(const struct options *o, struct err *err)
 		char a[24], b[24], name[TEXT_BYTES_MAX];
 
 		if (!o->quiet)
-			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], cut);
+			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);
 		if (x.out != stdout && !o->quiet)
 			fprintf(stderr, "%s: %s from %s events%s\n", safe_text(name, o->out), fmt_bytes(a, x.bytes),
 				fmt_count(b, (double)report_events_sum(rep)), x.is_part ? ", a part of them" : "");

@@ -13,11 +13,11 @@
 
 #define STEPS_DEFAULT 2
 
-static int no_flow(const struct options *o, uint64_t cut, struct err *err)
+static int no_flow(const struct options *o, const struct replay_end *end, struct err *err)
 {
 	err_set(err, -ENODATA, "%s has no data flow", o->file);
-	if (cut)
-		return err_hint(err, "it was cut or damaged before the first node; record again");
+	if (end->is_missing)
+		return err_hint(err, "its end is missing, and no node comes before; record again, or wait for more");
 	return err_hint(err, "record without --probes, or with framework,flow,regions, while the job works on tensors");
 }
 
@@ -40,7 +40,7 @@ static int flow_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return flow_view__event(ctx, ev, epoch_off_ns);
 }
 
-static int flow_passes(const struct options *o, struct flow_view *v, struct report **ret_report, uint64_t *ret_cut,
+static int flow_passes(const struct options *o, struct flow_view *v, struct report **ret_report, struct replay_end *ret_end,
 		       struct err *err)
 {
 	struct replay_opts scan = { .top = 1, .begin = flow_begin, .event = flow_scan, .with_ops = 1, .ctx = v };
@@ -48,23 +48,23 @@ static int flow_passes(const struct options *o, struct flow_view *v, struct repo
 				    .classes = o->classes, .ctx = v };
 	struct report *first = NULL;
 	uint64_t nodes;
-	int r = replay_run(o->file, &scan, &first, ret_cut, err), e;
+	int r = replay_run(o->file, &scan, &first, ret_end, err), e;
 
 	report__free(first);
 	if (!r)
-		r = replay_run(o->file, &show, ret_report, ret_cut, err);
+		r = replay_run(o->file, &show, ret_report, ret_end, err);
 	e = flow_view__end(v, &nodes);
 	if (r < 0)
 		return r;
 	if (e < 0)
 		return err_set(err, e, "writing: %s", strerror(-e));
-	return nodes ? 0 : no_flow(o, *ret_cut, err);
+	return nodes ? 0 : no_flow(o, ret_end, err);
 }
 
-static int report_flow(const struct options *o, struct report **ret_report, uint64_t *ret_cut, struct err *err)
+static int report_flow(const struct options *o, struct report **ret_report, struct replay_end *ret_end, struct err *err)
 {
 	struct flow_view *v = flow_view__new(stdout, o->steps ? o->steps : STEPS_DEFAULT, o->json);
-	int r = v ? flow_passes(o, v, ret_report, ret_cut, err) : err_set(err, -ENOMEM, "out of memory");
+	int r = v ? flow_passes(o, v, ret_report, ret_end, err) : err_set(err, -ENOMEM, "out of memory");
 
 	flow_view__free(v);
 	return r;
@@ -118,13 +118,13 @@ static int by_rank_end(void *ctx, const struct report *report, int r)
 	return r;
 }
 
-static int report_by_rank(const struct options *o, struct report **ret_report, uint64_t *ret_cut, struct err *err)
+static int report_by_rank(const struct options *o, struct report **ret_report, struct replay_end *ret_end, struct err *err)
 {
 	struct by_rank b = { .o = o, .rep = ret_report, .err = err };
 	struct replay_opts ro = { .top = report_top(o), .classes = o->classes, .begin = by_rank_begin, .raw = by_rank_event,
 				  .end = by_rank_end, .ctx = &b };
 
-	return replay_run(o->file, &ro, ret_report, ret_cut, err);
+	return replay_run(o->file, &ro, ret_report, ret_end, err);
 }
 
 /* --- the report --------------------------------------------------------------------------------------- */
@@ -133,22 +133,22 @@ int cmd_report(const struct options *o, struct err *err)
 {
 	struct replay_opts ro = { .top = report_top(o), .classes = o->classes };
 	struct report *rep = NULL;
-	uint64_t cut = 0;
+	struct replay_end end = { 0 };
 	int r;
 
 	if (is_filtered(o))
 		return report_moment(o, err);
 	if (o->tui)
 		return report_browse(o, err);
-	r = o->flow	     ? report_flow(o, &rep, &cut, err) :
-	    o->by == BY_RANK ? report_by_rank(o, &rep, &cut, err) :
-			       replay_run(o->file, &ro, &rep, &cut, err);
+	r = o->flow	     ? report_flow(o, &rep, &end, err) :
+	    o->by == BY_RANK ? report_by_rank(o, &rep, &end, err) :
+			       replay_run(o->file, &ro, &rep, &end, err);
 
 	if (!r) {
 		if (!o->quiet)
-			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], cut);
+			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);
 		if (!o->flow)
-			r = o->by == BY_CATEGORY && !rep->has_flow ? no_flow(o, cut, err) : report_write(o, rep, err);
+			r = o->by == BY_CATEGORY && !rep->has_flow ? no_flow(o, &end, err) : report_write(o, rep, err);
 	}
 	if (!r)
 		r = loss_exit_code(o, rep);

@@ -11,6 +11,7 @@
 #include "base/outfile.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "record/replay.h"
 #include "timeline/report.h"
 #include "trace/trace.h"
 
@@ -162,14 +163,17 @@ const char *shell_word(char *buf, const char *path)
 	return buf;
 }
 
-void replay_say(const char *path, uint64_t damaged_events, uint64_t cut_bytes)
+void replay_say(const char *path, uint64_t damaged_events, const struct replay_end *end)
 {
 	char safe[TEXT_BYTES_MAX], bytes[24];
 
 	if (damaged_events)
 		fprintf(stderr, "memtrace: %s is damaged: %s events in its middle could not be read, the numbers are without "
 			"them\n", safe_text(safe, path), fmt_count(bytes, (double)damaged_events));
-	if (cut_bytes)
+	if (end->unread_bytes)
 		fprintf(stderr, "memtrace: %s was cut or damaged: its last %s could not be read; the numbers cover what is "
-			"whole\n", safe_text(safe, path), fmt_bytes(bytes, cut_bytes));
+			"whole\n", safe_text(safe, path), fmt_bytes(bytes, end->unread_bytes));
+	else if (end->is_missing)
+		fprintf(stderr, "memtrace: %s is still being written, or its end is missing; the numbers cover what is there\n",
+			safe_text(safe, path));
 }

@@ -54,7 +54,7 @@ static int held_moment__hold(struct held_moment *m, const struct options *o, str
 {
 	struct replay_opts second = { .top = 1, .event = hold, .classes = o->classes, .ctx = m };
 	struct report *rep = NULL;
-	uint64_t cut = 0;
+	struct replay_end end = { 0 };
 	int r = filter__settle(&m->filter, m->report, m->labels, m->names, err);
 
 	if (r)
@@ -62,10 +62,10 @@ static int held_moment__hold(struct held_moment *m, const struct options *o, str
 	m->held = holdings__new(&m->filter.sieve, report_peak_ts_ns(m->report, (uint8_t)m->filter.sieve.dev));
 	if (!m->held)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = replay_run(o->file, &second, &rep, &cut, err);
+	r = replay_run(o->file, &second, &rep, &end, err);
 	report__free(rep);
 	if (!r && !o->quiet)
-		replay_say(o->file, m->report->run.lost[MT_LOSS_DAMAGED], cut);
+		replay_say(o->file, m->report->run.lost[MT_LOSS_DAMAGED], &end);
 	return !r && holdings__end(m->held, o->depth, m->report) ? err_set(err, -ENOMEM, "out of memory") : r;
 }
 
@@ -73,14 +73,14 @@ int held_moment__read(struct held_moment *m, const struct options *o, struct err
 {
 	struct replay_opts first = { .top = SIZE_MAX, .event = learn, .with_nodes = 1, .classes = o->classes,
 				     .names = &m->names, .ctx = m };
-	uint64_t cut;
+	struct replay_end end;
 	int r;
 
 	*m = (struct held_moment){ .labels = NULL };
 	filter__init(&m->filter, o);
 	r = labels__new(&m->labels, err);
 	if (!r)
-		r = replay_run(o->file, &first, &m->report, &cut, err);
+		r = replay_run(o->file, &first, &m->report, &end, err);
 	if (!r)
 		r = has_device(o, m->report, err);
 	if (!r)

@@ -179,13 +179,13 @@ static int side__read(struct side *s)
 	struct replay_opts ro = { .top = 1, .begin = side_begin, .event = side_event, .end = side_end, .with_ops = 1,
 				  .with_nodes = 1, .ctx = s };
 	struct report *rep = NULL;
-	uint64_t cut = 0;
+	struct replay_end end = { 0 };
 	int r;
 
 	recorded__init(&s->recorded);
-	r = replay_run(s->path, &ro, &rep, &cut, s->err);
+	r = replay_run(s->path, &ro, &rep, &end, s->err);
 	if (!r && !s->o->quiet)
-		replay_say(s->path, rep->run.lost[MT_LOSS_DAMAGED], cut);
+		replay_say(s->path, rep->run.lost[MT_LOSS_DAMAGED], &end);
 	if (!r)
 		r = loss_exit_code(s->o, rep);
 	report__free(rep);

@@ -312,7 +312,7 @@ static int scan_all(struct merge *m, const char *const *paths)
 		r = merge_scan__read(&m->src[i].scan, paths[i], m->err);
 		f->events = m->src[i].scan.events;
 		f->cut_bytes = m->src[i].scan.cut_bytes;
-		f->ended = m->src[i].scan.ended && !f->cut_bytes;
+		f->ended = m->src[i].scan.ended;
 	}
 	return r;
 }

@@ -160,8 +160,8 @@ static int see_all(struct merge_scan *s, struct rec_reader *r, struct err *err)
 		return err_set(err, e, "out of memory");
 	if (more < 0)
 		return more;
-	if (rec_reader__truncated(r, &s->cut_bytes) && !s->cut_bytes)
-		s->cut_bytes = 1;
+	if (rec_reader__truncated(r, &s->cut_bytes))
+		s->ended = 0;
 	return 0;
 }
 

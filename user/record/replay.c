@@ -13,6 +13,7 @@
 #include "timeline/report.h"
 
 #define CUT_NOTE "The recording was cut before its end: the numbers cover what is whole."
+#define NO_END_NOTE "The recording is still being written, or its end is missing: the numbers cover what is there."
 
 #define DAMAGE_NOTE \
 	"Parts of the recording are damaged: what was allocated or freed in them is not known, so live bytes may be wrong."
@@ -156,15 +157,16 @@ static int report_add_note(struct report *r, const char *text)
 	return 0;
 }
 
-static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_cut, struct err *err)
+static int replay__report(struct replay *p, struct report **ret, struct replay_end *ret_end, struct err *err)
 {
-	uint64_t cut = 0, told, dropped = rec_reader__dropped(p->reader);
-	int is_cut = rec_reader__truncated(p->reader, &cut);
+	uint64_t told, dropped = rec_reader__dropped(p->reader);
+	struct replay_end end;
 	struct report *rep = NULL;
 	int r = model__report(p->model, p->opts->top, &rep);
 
-	if (!r && is_cut)
-		r = report_add_note(rep, CUT_NOTE);
+	end.is_missing = rec_reader__truncated(p->reader, &end.unread_bytes);
+	if (!r && end.is_missing)
+		r = report_add_note(rep, end.unread_bytes ? CUT_NOTE : NO_END_NOTE);
 	if (!r && p->damaged)
 		r = report_add_note(rep, DAMAGE_NOTE);
 	if (r < 0) {
@@ -175,7 +177,7 @@ static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_c
 	if (dropped > told) /* the last count did not get into the full disk */
 		rep->run.lost[MT_LOSS_RECORDING] += dropped - told;
 	*ret = rep;
-	*ret_cut = is_cut ? (cut ? cut : 1) : 0;
+	*ret_end = end;
 	return 0;
 }
 
@@ -191,7 +193,7 @@ static int refuse_stream(const char *path, struct err *err)
 }
 
 int replay_run(const char *path, const struct replay_opts *opts, struct report **ret_report,
-	       uint64_t *ret_cut_bytes, struct err *err)
+	       struct replay_end *ret_end, struct err *err)
 {
 	struct replay p = { .opts = opts };
 	struct model_opts mo = { .timeline = opts->event ? replay__decision : NULL, .timeline_ctx = &p,
@@ -209,7 +211,7 @@ int replay_run(const char *path, const struct replay_opts *opts, struct report *
 	if (!r)
 		r = replay__all(&p, err);
 	if (!r)
-		r = replay__report(&p, ret_report, ret_cut_bytes, err);
+		r = replay__report(&p, ret_report, ret_end, err);
 	if (opts->end)
 		r = opts->end(opts->ctx, r < 0 ? NULL : *ret_report, r);
 	model__free(p.model);

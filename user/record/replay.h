@@ -40,11 +40,14 @@ struct replay_opts {
 	void *ctx;
 };
 
-/*
- * 0 or -errno. A recording that was cut is no error: the report has a note, *ret_cut_bytes says how
- * much was not read (1 or more), else 0. *ret_report is the caller's.
- */
+/* What a recording has at its end. */
+struct replay_end {
+	int is_missing;	       /* it is still being written, was cut, or its end is damaged */
+	uint64_t unread_bytes; /* that are there, and could not be read */
+};
+
+/* 0 or -errno. A recording whose end is missing is no error: the report has a note. *ret_report is the caller's. */
 int replay_run(const char *path, const struct replay_opts *opts, struct report **ret_report,
-	       uint64_t *ret_cut_bytes, struct err *err);
+	       struct replay_end *ret_end, struct err *err);
 
 #endif
