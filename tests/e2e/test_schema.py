@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """docs/schema: what every command writes as JSON is as the schemas say, and has no field that they do not name."""
 import json
+import re
 import subprocess
 import urllib.request
 
@@ -71,6 +72,33 @@ def test_words():
         schema = json.loads(path.read_text())
         found = list(without_words(schema, path.name.split(".")[0], True))
         mt.check(not found, f"{found}: describe it in tools/schema-words.json, then tools/schema NAME")
+
+
+def families_of(text):
+    """(name, type, unit, labels) of each family of an OpenMetrics text that has a sample."""
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    units = dict(re.findall(r"^# UNIT (\S+) (\S+)$", text, re.MULTILINE))
+    for name, labels in re.findall(r"^(memtrace_\w+)(\{.*\})? \S+(?: \S+)?$", text, re.MULTILINE):
+        family = re.sub("_(total|info)$", "", name)
+        yield name, types[family], units.get(family), set(re.findall(r'[{,](\w+)="', labels))
+
+
+def test_metrics():
+    """docs/schema/metrics.json names all that `export --to openmetrics` and /metrics have; test_metrics.c makes it."""
+    known = {f["name"]: f for f in json.loads((mt.ROOT / "docs/schema/metrics.json").read_text())["families"]}
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with mt.start("serve", "--listen", "127.0.0.1:0", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            _, _, served = Served(tracer).ask(headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+            tracer.signal(2)
+            tracer.wait()
+        exported = mt.ok(mt.memtrace("export", tmp / "a.mtr", "--to", "openmetrics")).stdout
+    for text in (served, exported):
+        found = list(families_of(text))
+        mt.check(len({name for name, *_ in found}) > 20, f"{text[:500]}")
+        for name, kind, unit, labels in found:
+            f = known.get(name)
+            mt.check(f and (f["type"], f["unit"]) == (kind, unit) and labels <= set(f["labels"]), f"{name}: {kind}, {unit}, {labels}; listed: {f}")
 
 
 # Steps of Adam, and now and then more memory than there is.
