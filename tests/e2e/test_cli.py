@@ -7,9 +7,11 @@ import json
 import os
 import pathlib
 import pty
+import re
 import shutil
 import signal
 import subprocess
+import termios
 import time
 
 import grown
@@ -45,9 +47,10 @@ def test_words_for_help():
     mt.check("did you mean" not in mt.memtrace("--foo").stderr, "--foo is like no option")
 
 
-def on_terminal(*args):
+def on_terminal(*args, columns=0):
     """Its standard streams are a terminal: (exit code, what it said)."""
     main, side = pty.openpty()
+    termios.tcsetwinsize(main, (24, columns))
     proc = subprocess.Popen([mt.MEMTRACE, *map(str, args)], stdin=side, stdout=side, stderr=side, start_new_session=True)
     os.close(side)
     text = b""
@@ -56,6 +59,20 @@ def on_terminal(*args):
             text += part
     os.close(main)
     return proc.wait(mt.guard()), text.decode(errors="replace")
+
+
+def test_reports_fit_the_terminal():
+    """No line of a report is wider than 80 columns; commands that are proposed stay in one piece."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        path = tmp / "a.mtr"
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", path))
+        for words in (["report"], ["report", "-v"], ["report", "--leaks"], ["report", "--by", "module"], ["report", "--at", "peak"],
+                      ["diff", path]):
+            code, text = on_terminal(*words, path, columns=80)
+            lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+            wide = [line for line in lines if len(line) > 80 and "memtrace " not in line]
+            mt.check(code == 0 and len(lines) > 3 and not wide, f"{words}: {code} {wide or text}")
 
 
 def test_standard_streams():

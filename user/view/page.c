@@ -5,10 +5,21 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "view/view.h"
+
 int page__init(struct page *p, FILE *out, unsigned width, int color)
 {
 	*p = (struct page){ .color = color, .width = width };
 	return outbuf__init(&p->o, out);
+}
+
+int page__open(struct page *p, FILE *out, const struct view_opts *opts, unsigned otherwise)
+{
+	unsigned width = !opts->width ? otherwise : opts->width < PAGE_WIDTH_MIN ? PAGE_WIDTH_MIN : opts->width;
+	int err = page__init(p, out, width, opts->color);
+
+	p->is_narrow = opts->width > 0;
+	return err;
 }
 
 int page__done(struct page *p)

@@ -14,12 +14,20 @@
 
 enum page_style { STYLE_PLAIN = 0, STYLE_BOLD, STYLE_RED, STYLE_DIM };
 
+#define PAGE_WIDTH 100	   /* where there is no terminal */
+#define PAGE_WIDTH_MIN 72 /* what the fixed columns need; narrower terminals wrap */
+
 struct page {
 	struct outbuf o;
 	int color;
 	unsigned width;	    /* columns a line may have */
+	uint8_t is_narrow;  /* of a terminal: what does not fit is left out of a table */
 };
 
+struct view_opts;
+
+/* As wide as the terminal of the options; `otherwise` columns where there is none. */
+int page__open(struct page *p, FILE *out, const struct view_opts *opts, unsigned otherwise);
 int page__init(struct page *p, FILE *out, unsigned width, int color);
 int page__done(struct page *p); /* flushes; 0 or -errno */
 /* Text of ours, no newline inside. */

@@ -148,6 +148,29 @@ unsigned table__shown(const struct table *t, const struct drawn *d, const struct
 
 /* --- text ------------------------------------------------------------------------------------------------ */
 
+static unsigned least_of(const struct table_lines *l, unsigned i)
+{
+	const struct column *c = l->cols[i];
+
+	return c->text.gap + (c->cols ? c->cols(l->d) : c->text.cols);
+}
+
+/* Too narrow a terminal: the last columns go, but for those that may be of any width. */
+static void leave_out(struct table_lines *l, unsigned width, int spare)
+{
+	int left = (int)width - INDENT - spare;
+
+	for (unsigned i = 0; i < l->cnt; i++)
+		left -= (int)least_of(l, i);
+	for (unsigned i = l->cnt; --i && left < 0;) {
+		if (l->cols[i]->text.wide)
+			continue;
+		left += (int)least_of(l, i);
+		l->cnt--;
+		memmove(&l->cols[i], &l->cols[i + 1], (l->cnt - i) * sizeof(*l->cols));
+	}
+}
+
 /* What is left of the width goes to the wide columns by their parts, and what that leaves to the widest of them. */
 static void lay_out(struct table_lines *l, unsigned width, int spare)
 {
@@ -173,9 +196,13 @@ static void lay_out(struct table_lines *l, unsigned width, int spare)
 	}
 	if (wide && rest > 0)
 		l->widths[widest] += (unsigned)rest;
-	for (unsigned i = 0; i < l->cnt; i++)
-		if (l->widths[i] < l->cols[i]->text.cols)
-			l->widths[i] = l->cols[i]->text.cols;
+	for (unsigned i = 0; i < l->cnt; i++) {
+		unsigned least = l->cols[i]->text.cols, more = l->widths[i] < least ? least - l->widths[i] : 0;
+
+		l->widths[i] += more;
+		if (i != widest && l->widths[widest] >= l->cols[widest]->text.cols + more)
+			l->widths[widest] -= more;
+	}
 }
 
 static void put_cell(struct table_lines *l, unsigned i, const char *text)
@@ -189,10 +216,15 @@ static void put_cell(struct table_lines *l, unsigned i, const char *text)
 
 void table_lines__begin(struct table_lines *l, struct page *p, const struct table *t, struct drawn *d)
 {
+	int spare;
+
 	d->width = p->width;
 	*l = (struct table_lines){ .p = p, .d = d, .is_sparse = t->is_sparse };
 	l->cnt = table__shown(t, d, l->cols);
-	lay_out(l, p->width, t->spare);
+	spare = p->is_narrow && t->spare < 0 ? 0 : t->spare;
+	if (p->is_narrow)
+		leave_out(l, p->width, spare);
+	lay_out(l, p->width, spare);
 	for (unsigned i = 0; i < l->cnt; i++)
 		put_cell(l, i, l->cols[i]->text.head ? l->cols[i]->text.head : l->cols[i]->head);
 	page__end_line(p);

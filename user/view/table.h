@@ -111,7 +111,7 @@ struct column {
 struct table {
 	const struct column *cols;
 	unsigned cnt;
-	int8_t spare;	   /* text: columns at the end of a line that stay empty */
+	int8_t spare;	   /* text: columns that stay empty at a line's end; < 0: that stand out of a page without a terminal */
 	uint8_t is_sparse; /* text: no bytes are "-" */
 	uint8_t variant;   /* bits of its own: several tables may share columns */
 };

@@ -71,7 +71,7 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 	struct share cats[CAT_MAX];
 	size_t cnt = shares(v, cats), n = 0;
 	struct page p;
-	int r = page__init(&p, out, opts->width ? opts->width : 100, opts->color);
+	int r = page__open(&p, out, opts, PAGE_WIDTH);
 
 	if (r < 0)
 		return r;

@@ -11,7 +11,8 @@
 #include "view/page.h"
 #include "view/tables/stacks.h"
 
-#define WIDTH_LEAST 112
+#define WIDTH 112 /* where there is no terminal */
+#define NAME_COLS 16 /* or more */
 #define CELL 10
 #define NOTES_MAX 8
 #define FRAMES_SHOWN 12
@@ -273,8 +274,11 @@ static void put_table(struct page *p, const struct diff_view *v, size_t top)
 {
 	struct column cols[3];
 	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = 0, rows = 0;
-	int name_cols = (int)p->width - 2 - (int)n * 3 * CELL;
+	int name_cols;
 
+	while (n > 1 && p->width < 2 + NAME_COLS + n * 3 * CELL) /* too narrow: the last ones go */
+		n--;
+	name_cols = (int)(p->width - 2 - n * 3 * CELL);
 	page__end_line(p);
 	page__cell(p, "", name_cols + 2);
 	for (size_t i = 0; i < n; i++)
@@ -326,7 +330,7 @@ int diff_view_text(FILE *out, const struct diff_view *v, const struct view_opts 
 	struct notes notes = { .cnt = 0 };
 	char said[SAID_BYTES];
 	struct page p;
-	int err = page__init(&p, out, opts->width < WIDTH_LEAST ? WIDTH_LEAST : opts->width, opts->color);
+	int err = page__open(&p, out, opts, WIDTH);
 
 	if (err)
 		return err;

@@ -218,7 +218,7 @@ int held_view_text(FILE *out, const struct held_view *v, const struct view_opts 
 {
 	size_t top = opts->has_by || opts->is_verbose || opts->top < SHORT_ROWS ? opts->top : SHORT_ROWS;
 	struct page p;
-	int err = page__init(&p, out, opts->width ? opts->width : 100, opts->color);
+	int err = page__open(&p, out, opts, PAGE_WIDTH);
 
 	if (err)
 		return err;

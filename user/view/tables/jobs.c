@@ -224,7 +224,7 @@ int jobs_view_text(FILE *out, const struct survey *s, const struct view_opts *op
 	int r;
 
 	d.of = s;
-	r = page__init(&p, out, opts->width ? opts->width : 100, opts->color);
+	r = page__open(&p, out, opts, PAGE_WIDTH);
 
 	if (r < 0)
 		return r;

@@ -9,7 +9,6 @@
 #include "view/view.h"
 
 #define NUMBERS_COLS 68 /* of a row, without its names */
-#define WIDTH_LEAST 100
 #define FRAMES_SHOWN 12
 
 static const char *sure_word(unsigned sure)
@@ -168,7 +167,7 @@ static void put_holder(struct json *j, const char *key, const struct drawn *d, c
 }
 
 static const struct column columns[] = {
-	{ NULL, "operator", COL_TEXT, VIA(name), TEXT(1, 0, .wide = 1), TUI(1, 16, .wide = 2) },
+	{ NULL, "operator", COL_TEXT, VIA(name), TEXT(1, 16, .wide = 1), TUI(1, 16, .wide = 2) },
 	{ "op", NULL, COL_OR_NULL, OF(report_leak, op) },
 	{ "region", NULL, COL_OR_NULL, OF(report_leak, region) },
 	{ "dev", "device", COL_DEV, OF(report_leak, dev), TEXT(8, 7) },
@@ -184,8 +183,8 @@ static const struct column columns[] = {
 	{ "blocks", "blocks", COL_COUNT, OF(report_leak, blocks), TEXT(4, 8), TUI(4, 7) },
 	{ "grown", NULL, COL_BYTES, OF(report_leak, grown) },
 	{ "grown_blocks", NULL, COL_COUNT, OF(report_leak, grown_blocks) },
-	{ "oldest_age_ns", "oldest", COL_NS, VIA(oldest), TEXT(5, 10), TUI(5, 9, 100) },
-	{ NULL, "youngest", COL_NS, VIA(youngest), TEXT(6, 10) },
+	{ "oldest_age_ns", "oldest", COL_NS, VIA(oldest), TEXT(5, 10, 92), TUI(5, 9, 100) },
+	{ NULL, "youngest", COL_NS, VIA(youngest), TEXT(6, 10, 92) },
 	{ "first_ns", NULL, COL_TIME, OF(report_leak, first_ts_ns) },
 	{ "last_ns", NULL, COL_TIME, OF(report_leak, last_ts_ns) },
 	{ "windows", NULL, COL_COUNT, OF(report_leak, windows), IF(report_leak, windows) },
@@ -200,15 +199,20 @@ static const struct column columns[] = {
 
 const struct table leak_table = TABLE(columns, .spare = -6);
 
+static void put_indented(struct page *p, const char *text)
+{
+	page__put(p, "    ");
+	page__flow(p, 4, text);
+}
+
 static void put_held(struct page *p, const struct report_leak *l)
 {
 	char words[TEXT_BYTES_MAX];
 
 	if (!l->held)
 		return;
-	page__put(p, "    ");
 	held_text(words, sizeof(words), l);
-	page__flow(p, 4, words);
+	put_indented(p, words);
 	page__end_line(p);
 }
 
@@ -228,25 +232,28 @@ static void put_caught_words(struct page *p, const struct report_leak *l)
 /* What it rests on where some steps are traced. */
 static void put_stayed(struct page *p, const struct report_leak *l)
 {
-	char a[24], b[24];
+	char a[24], b[24], text[160];
 
-	if (l->windows)
-		page__line(p, "    counted in traced steps, in %s windows; blocks of it were found again %s times after a gap",
-			   fmt_count(a, (double)l->windows), fmt_count(b, (double)l->stayed));
+	if (!l->windows)
+		return;
+	snprintf(text, sizeof(text),
+		 "counted in traced steps, in %s windows; blocks of it were found again %s times after a gap",
+		 fmt_count(a, (double)l->windows), fmt_count(b, (double)l->stayed));
+	put_indented(p, text);
 }
 
 /* Where in the program, under a row. */
 static void put_place(struct page *p, const struct report_leak *l)
 {
-	char safe[TEXT_BYTES_MAX];
+	char region[TEXT_BYTES_MAX] = "", slope[24], text[TEXT_BYTES_MAX + 100];
+	int has_region = l->region[0] && l->op[0];
 
-	page__put(p, "    ");
-	if (l->region[0] && l->op[0]) {
-		text_fit(safe, sizeof(safe), l->region, p->width - NUMBERS_COLS);
-		page__printf(p, "in %s, ", safe);
-	}
-	snprintf(safe, sizeof(safe), "%.3g", l->blocks_slope);
-	page__line(p, "%s, process %u, %s block%s %s", cat_of(l), l->pid, safe, strcmp(safe, "1") ? "s" : "", unit_of(l));
+	if (has_region)
+		text_fit(region, sizeof(region), l->region, p->width - NUMBERS_COLS);
+	snprintf(slope, sizeof(slope), "%.3g", l->blocks_slope);
+	snprintf(text, sizeof(text), "%s%.900s%s%s, process %u, %s block%s %s", has_region ? "in " : "", region,
+		 has_region ? ", " : "", cat_of(l), l->pid, slope, strcmp(slope, "1") ? "s" : "", unit_of(l));
+	put_indented(p, text);
 	put_stayed(p, l);
 	put_held(p, l);
 	put_caught_words(p, l);
@@ -276,27 +283,28 @@ static int leaks_are_blind(const struct report *r)
 static void put_verdict(struct page *p, const struct report *r)
 {
 	const struct report_leaks *k = &r->leaks;
-	char a[24];
+	char a[24], text[160];
 
 	page__end_line(p);
 	if (k->cnt)
-		page__printf(p, "%zu suspect%s in %s %s.", k->total, k->total == 1 ? "" : "s", fmt_count(a, (double)k->ticks),
-			     k->per_step ? "steps" : "half seconds (no step was seen)");
+		snprintf(text, sizeof(text), "%zu suspect%s in %s %s.", k->total, k->total == 1 ? "" : "s",
+			 fmt_count(a, (double)k->ticks), k->per_step ? "steps" : "half seconds (no step was seen)");
 	else if (leaks_are_blind(r))
-		page__put(p, "Nothing to say: no source of allocations was watched (framework, host or usdt: --probes).");
+		snprintf(text, sizeof(text),
+			 "Nothing to say: no source of allocations was watched (framework, host or usdt: --probes).");
 	else if (!r->devs_cnt)
-		page__put(p, "Nothing to say: no allocation was seen.");
+		snprintf(text, sizeof(text), "Nothing to say: no allocation was seen.");
 	else if (k->too_short)
-		page__printf(p, "Too short to say: %s %s, and %u are the least.", fmt_count(a, (double)k->ticks),
+		snprintf(text, sizeof(text), "Too short to say: %s %s, and %u are the least.", fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds without a step", k->ticks_least);
 	else if (report_growth_is_hidden(r))
-		page__put(p, "Not to be seen: what lives on between traced steps is hidden. Trace all of them for a while: "
-			     "--max-overhead none -d 60.");
+		snprintf(text, sizeof(text), "Not to be seen: what lives on between traced steps is hidden. Trace all of them "
+			 "for a while: --max-overhead none -d 60.");
 	else
-		page__printf(p, "Nothing grows: in %s %s no operator's blocks kept growing in number.",
+		snprintf(text, sizeof(text), "Nothing grows: in %s %s no operator's blocks kept growing in number.",
 			     fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds (no step was seen)");
-	page__end_line(p);
+	page__flow(p, 0, text);
 	if (k->not_watched)
 		page__line(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)k->not_watched));
 }
@@ -304,7 +312,7 @@ static void put_verdict(struct page *p, const struct report *r)
 int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *opts)
 {
 	struct page p;
-	int err = page__init(&p, out, opts->width < WIDTH_LEAST ? WIDTH_LEAST : opts->width, opts->color);
+	int err = page__open(&p, out, opts, PAGE_WIDTH);
 
 	if (err)
 		return err;

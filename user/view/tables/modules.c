@@ -276,9 +276,9 @@ static void put_by_phase(struct json *j, const char *key, const struct drawn *d,
 }
 
 static const struct column op_columns[] = {
-	{ "op", "operator", COL_OR_NULL, VIA(op), TEXT(6, 0, .wide = 2, .gap = 2) },
+	{ "op", "operator", COL_OR_NULL, VIA(op), TEXT(6, 12, .wide = 2, .gap = 2) },
 	{ "module", "module", COL_TEXT, VIA(module), OR_NULL_IF_NOT(report_op_module, module), .is_path = 1,
-	  TEXT(7, 0, .wide = 3, .gap = 2) },
+	  TEXT(7, 16, .wide = 3, .gap = 2) },
 	{ "module_root", NULL, COL_TEXT, OF(report_op_module, root), OR_NULL_IF_NOT(report_op_module, root) },
 	{ "pid", NULL, COL_NUMBER, OF(report_op_module, pid), IF(report_op_module, has_module) },
 	{ NULL, "in phase", COL_BYTES, ELEMENT(report_op_module, by_phase), .only = OF_PHASE, TEXT(1, 9) },

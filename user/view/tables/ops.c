@@ -33,8 +33,8 @@ static void count(struct cell *c, const void *row)
 }
 
 static const struct column columns[] = {
-	{ "name", "operator", COL_TEXT, VIA(name), .only = OPS, TEXT(1, 0, .wide = 1), TUI(1, 20, .wide = 1) },
-	{ "name", "region", COL_TEXT, VIA(name), .only = REGIONS, TEXT(1, 0, .wide = 1),
+	{ "name", "operator", COL_TEXT, VIA(name), .only = OPS, TEXT(1, 20, .wide = 1), TUI(1, 20, .wide = 1) },
+	{ "name", "region", COL_TEXT, VIA(name), .only = REGIONS, TEXT(1, 20, .wide = 1),
 	  TUI(1, 20, .wide = 1, .head = "region or backward node") },
 	{ NULL, "kind", COL_TEXT, VIA(kind), .only = REGIONS, TUI(2, 6, 90) },
 	{ "count", "count", COL_COUNT, VIA(count), TEXT(8, 8), TUI(9, 8, .head = "calls") },

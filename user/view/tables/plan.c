@@ -169,7 +169,7 @@ int view_plan_text(FILE *out, const struct plan *p, const struct names *names, c
 {
 	char comm[TEXT_BYTES_MAX];
 	struct page g;
-	int err = page__init(&g, out, o->view.width ? o->view.width : 100, o->view.color);
+	int err = page__open(&g, out, &o->view, PAGE_WIDTH);
 
 	if (err)
 		return err;

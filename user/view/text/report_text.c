@@ -27,8 +27,6 @@
 #include "view/tables/verdict.h"
 #include "view/view.h"
 
-#define WIDTH_DEFAULT 100
-#define WIDTH_MIN 72 /* what the fixed columns need; narrower terminals wrap */
 #define BLOCKS_SHOWN 10
 #define WHYS_SHOWN 3
 #define SUMMARY_ROWS 6 /* of the tables that nobody asked for */
@@ -295,9 +293,8 @@ static void put_short(struct page *p, const struct report *r, const struct view_
 
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts)
 {
-	unsigned width = opts->width ? opts->width : WIDTH_DEFAULT;
 	struct page p;
-	int err = page__init(&p, out, width < WIDTH_MIN ? WIDTH_MIN : width, opts->color);
+	int err = page__open(&p, out, opts, PAGE_WIDTH);
 
 	if (err)
 		return err;
