@@ -2577,7 +2577,7 @@ NOINLINE void *host_give(size_t size)
 }
 NOINLINE void host_take(void *ptr) { sink += (uintptr_t)ptr; }
 
-/* Our tracer's: among the descriptors of this process, for others on the machine may trace, too. The caller closes it. */
+/* Among the descriptors of this process, for others on the machine may trace, too. -1: there is none. */
 static int map_named(const char *name)
 {
 	for (int fd = 3; fd < 4096; fd++) {
@@ -2588,10 +2588,27 @@ static int map_named(const char *name)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		if (readlink(path, what, sizeof(what) - 1) > 0 && !strcmp(what, "anon_inode:bpf-map") &&
 		    !bpf_obj_get_info_by_fd(fd, &info, &len) && !strcmp(info.name, name))
-			return dup(fd);
+			return fd;
 	}
-	fail_msg("no map %s", name);
 	return -1;
+}
+
+/* Our tracer's map; the caller closes it. */
+static int map_of_tracer(const char *name)
+{
+	int fd = map_named(name);
+
+	assert_true(fd >= 0);
+	return dup(fd);
+}
+
+/* What an earlier tracer had is closed beside us, as soon as the kernel has let go of its probes. */
+static void wait_for_no_map(const char *name)
+{
+	for (int i = 0; map_named(name) >= 0; i++) {
+		assert_true(i < 60000);
+		usleep(1000);
+	}
 }
 
 struct live {
@@ -2608,13 +2625,14 @@ static void live__init(struct live *l)
 	int fds[TAPS_FDS_MAX];
 
 	min_size = 16;
+	wait_for_no_map("live_counts");
 	rig__init(&l->r, 64 << 10, 0);
 	rig__site(&l->r, host_give, MT_PROG_HOST_RET, MT_HOST_MALLOC);
 	l->r.sites[0].is_ret = 1;
 	rig__site(&l->r, host_give, MT_PROG_HOST_ENTER, MT_HOST_MALLOC);
 	rig__site(&l->r, host_take, MT_PROG_HOST_FREE, 0);
-	l->counts = map_named("live_counts");
-	l->blocks = map_named("live");
+	l->counts = map_of_tracer("live_counts");
+	l->blocks = map_of_tracer("live");
 	l->pid = (uint32_t)getpid();
 	tracer__taps(l->r.t, &desc, fds);
 	l->bss = mmap(NULL, desc.bss_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[desc.rings_cnt], 0);
