@@ -71,6 +71,8 @@ def test_reports_fit_the_terminal():
                       ["diff", path]):
             code, text = on_terminal(*words, path, columns=80)
             lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+            if "--at" in words:
+                mt.check(not re.search(r"(?m)^  .* 0 B +(-|0.0 %) ", text), f"rows that hold nothing: {text}")
             wide = [line for line in lines if len(line) > 80 and "memtrace " not in line]
             mt.check(code == 0 and len(lines) > 3 and not wide, f"{words}: {code} {wide or text}")
 

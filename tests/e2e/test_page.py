@@ -223,6 +223,8 @@ def test_timeline_by_hand():
     with opened(page_of(recording())) as page:
         first = text_of(page, "#moment")
         mt.check(first.startswith("At the peak"), first)
+        sizes = page.js("[...document.querySelector('#moment table').rows].map((r) => parseInt(r.cells[1].title))")
+        mt.check(sizes and 0 not in sizes and sizes == sorted(sizes, reverse=True), f"{sizes}")
         x, y, width, height = page.box("#chart canvas")
         page.mouse("mouseMoved", x + width * 0.7, y + height / 2)
         page.settle()

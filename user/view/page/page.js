@@ -62,7 +62,7 @@ function clock(ns, visible) {
 }
 
 function percent(part, whole) {
-	return whole > 0 ? `${three(100 * part / whole)} %` : "–";
+	return !(whole > 0) ? "–" : part > 0 && part / whole < 0.001 ? "<0.1 %" : `${three(100 * part / whole)} %`;
 }
 
 /* --- the model -------------------------------------------------------------------------------------------- */
@@ -1043,8 +1043,8 @@ function drawMoment() {
 	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, momentAt(l, t)), visible = range()[1] - range()[0], gap = gapAt(t);
 	const over = l.ended !== null && t > l.ended ? "nothing any more, and the process has ended since" : "";
 	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? (isOfSamples(l) ? "Held: the highest seen" : "Held: the peak") : state.held === doc.held?.t ? `Held: ${doc.held.at}` : "Held") : isOfSamples(l) ? "The highest moment seen" : "At the peak";
-	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) =>
-		h("tr", of.parts[n] ? null : {class: "none"}, h("td", {class: "text"}, swatch(n), n),
+	const contents = (of) => h("table", null, h("tbody", null, ...CATEGORIES.filter((n) => of.parts[n]).sort((a, b) => of.parts[b] - of.parts[a]).map((n) =>
+		h("tr", null, h("td", {class: "text"}, swatch(n), n),
 		  h("td", {title: `${of.parts[n]} bytes`}, bytes(of.parts[n])), h("td", null, percent(of.parts[n], of.total))))));
 	if (gap) {
 		const high = highestBefore(l).get(gap) ?? -1, before = high >= 0 && composition(l, high);

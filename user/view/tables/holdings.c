@@ -185,6 +185,12 @@ static void put_head(struct page *p, const struct held_view *v)
 	page__item(p, 2, text);
 }
 
+/* What holds nothing is told where it is asked what was allocated in a time. */
+static int is_row(const struct held_view *v, const struct holding *row)
+{
+	return row->bytes || v->said->from || v->said->to;
+}
+
 /* Nothing was held or allocated; or, of what nobody asked for, nothing is known. */
 static int is_left_out(const struct view_opts *opts, size_t at, const struct holding *rows, size_t cnt)
 {
@@ -195,18 +201,25 @@ static void put_table(struct page *p, const struct held_view *v, const struct vi
 {
 	struct drawn d = drawn_as(AS_TEXT, v->r);
 	struct holding all, wanted;
-	size_t cnt, shown;
+	size_t cnt, known = 0, shown = 0;
+	struct table_lines l;
 	const struct holding *rows = rows_of(v, tables[at].by, &cnt);
 
 	holdings__sums(v->h, &all, &wanted);
-	shown = cnt < top ? cnt : top;
-	if (is_left_out(opts, at, rows, cnt))
+	for (size_t i = 0; i < cnt; i++)
+		known += (size_t)is_row(v, &rows[i]);
+	if (!known || is_left_out(opts, at, rows, cnt))
 		return;
 	d.whole = wanted.bytes;
 	d.index = tables[at].by;
 	page__heading(p, tables[at].title);
-	table__text(p, &table, &d, rows, shown, sizeof(*rows));
-	page__more(p, shown, cnt, "rows (--top, --json)");
+	table_lines__begin(&l, p, &table, &d);
+	for (size_t i = 0; i < cnt && shown < top; i++)
+		if (is_row(v, &rows[i])) {
+			table_lines__row(&l, &rows[i]);
+			shown++;
+		}
+	page__more(p, shown, known, "rows (--top, --json)");
 }
 
 static int is_shown(const struct view_opts *opts, size_t at)
