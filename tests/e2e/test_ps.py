@@ -48,7 +48,9 @@ def test_what_there_is():
 
         text = mt.ok(mt.memtrace("ps")).stdout
         line = next(x for x in text.splitlines() if re.match(rf" *{job.pid} ", x))
-        mt.check("3 of 8" in line and row["torch"] in line and " no " in line, line)
+        mt.check("3 of 8" in line and row["torch"] in line and re.search(r" no +\d+  mlp\.py\b", line), line)
+        program, script = row["command"].split()[0], row["command"].split()[1]
+        mt.check(program.split("/")[-1].startswith("python") and script.endswith("/mlp.py"), f"it is Python that runs it: {row}")
         mt.check(not any(re.match(rf" *{k['pid']} ", x) for k in kids for x in text.splitlines()), f"children: {text}")
         mt.check(any(re.match(rf" *{kids[0]['pid']} ", x) for x in mt.ok(mt.memtrace("ps", "--all")).stdout.splitlines()), "--all")
 

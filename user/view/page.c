@@ -97,6 +97,14 @@ void page__path(struct page *p, const char *text, int cols)
 	put_cell(p, safe, cols, have);
 }
 
+void page__begin_of(struct page *p, const char *text, int cols)
+{
+	char safe[TEXT_BYTES_MAX];
+	unsigned have = text_cut(safe, sizeof(safe), text, (unsigned)abs(cols));
+
+	put_cell(p, safe, cols, have);
+}
+
 void page__end_line(struct page *p)
 {
 	while (p->o.len && p->o.buf[p->o.len - 1] == ' ')

@@ -39,6 +39,7 @@ void page__style(struct page *p, enum page_style style);
 /* One cell, filled up with blanks: cols > 0 left-aligned, cols < 0 right-aligned. Cut if too long. */
 void page__cell(struct page *p, const char *text, int cols);
 void page__path(struct page *p, const char *text, int cols); /* the same of a module's or tensor's path */
+void page__begin_of(struct page *p, const char *text, int cols); /* what is too long loses its end */
 void page__end_line(struct page *p);
 void page__heading(struct page *p, const char *text); /* an empty line, then a bold one */
 /* "  … and 12 more operators (--top)", where a table shows fewer than there are. */

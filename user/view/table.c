@@ -211,7 +211,7 @@ static void put_cell(struct table_lines *l, unsigned i, const char *text)
 	int cols = column__is_left(c) ? (int)l->widths[i] : -(int)l->widths[i];
 
 	page__printf(l->p, "%*s", c->text.gap + (i ? 0 : INDENT), "");
-	(c->is_path ? page__path : page__cell)(l->p, text, cols);
+	(c->is_path ? page__path : c->is_begin ? page__begin_of : page__cell)(l->p, text, cols);
 }
 
 void table_lines__begin(struct table_lines *l, struct page *p, const struct table *t, struct drawn *d)

@@ -90,7 +90,7 @@ struct column {
 	int (*shown_if)(const struct drawn *d);	 /* to people; NULL: always */
 	unsigned (*cols)(const struct drawn *d); /* text: its width, where it is not always the same */
 	uint8_t is_path;			 /* what is too long is cut as a path (base/text.h) */
-	uint8_t is_begin;			 /* terminal: what is too long loses its end, not its middle */
+	uint8_t is_begin;			 /* what is too long loses its end, not its middle */
 	uint8_t is_bold;			 /* text: its cells */
 	uint8_t only;				 /* in tables with one of these bits in `variant`; 0: in all of these columns */
 	struct column_place text, tui;

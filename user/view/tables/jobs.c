@@ -98,6 +98,22 @@ static void traced(struct cell *c, const void *row)
 	c->text = j->is_traced ? "yes" : j->is_seen ? "no" : "-";
 }
 
+/* Behind Python and its options, but for those that say what runs (-m, -c). */
+static const char *what_runs(const char *text)
+{
+	size_t len = strcspn(text, " ");
+	const char *slash = memrchr(text, '/', len), *p = text + len, *next;
+
+	if (strncmp(slash ? slash + 1 : text, "python", 6))
+		return text;
+	for (; p[0] == ' ' && p[1] == '-' && p[2] && !strchr("mc", p[2]); p = next) {
+		next = p + 1 + strcspn(p + 1, " ");
+		if (strchr("XW", p[2]) && next == p + 3 && *next) /* its value is a word of its own */
+			next += 1 + strcspn(next + 1, " ");
+	}
+	return p[0] == ' ' && p[1] ? p + 1 : text;
+}
+
 /* Without directories, in the table: where the interpreter and the script lie is not what tells jobs apart. */
 static void command(struct cell *c, const void *row)
 {
@@ -109,7 +125,7 @@ static void command(struct cell *c, const void *row)
 	c->text = text;
 	if (c->d->as == AS_JSON)
 		return;
-	for (const char *p = text, *slash; *p && at < sizeof(words) - 1; p += len + (p[len] == ' ')) {
+	for (const char *p = what_runs(text), *slash; *p && at < sizeof(words) - 1; p += len + (p[len] == ' ')) {
 		len = strcspn(p, " ");
 		slash = *p == '-' ? NULL : memrchr(p, '/', len);
 		slash = slash && slash + 1 < p + len ? slash + 1 : p;
@@ -163,7 +179,7 @@ static const struct column columns[] = {
 	{ "traced", "traced", COL_TEXT, VIA(traced), .json = put_traced, TEXT(8, 6, .gap = 1) },
 	{ "is_fork", NULL, .json = put_fork },
 	{ "forks", "children", COL_NUMBER, OF(survey_job, forks), .shown_if = has_forks, TEXT(9, 8, .gap = 1, .from = 100) },
-	{ "command", "command", COL_TEXT, VIA(command), TEXT(10, 16, .wide = 1, .gap = 2) },
+	{ "command", "command", COL_TEXT, VIA(command), .is_begin = 1, TEXT(10, 16, .wide = 1, .gap = 2) },
 };
 
 static const struct table plain_table = TABLE(columns, .variant = PLAIN), choose_table = TABLE(columns, .variant = CHOOSE);
@@ -224,8 +240,7 @@ int jobs_view_text(FILE *out, const struct survey *s, const struct view_opts *op
 	int r;
 
 	d.of = s;
-	r = page__open(&p, out, opts, PAGE_WIDTH);
-
+	r = page__open(&p, out, opts, TEXT_BYTES_MAX); /* what a program searches is not cut */
 	if (r < 0)
 		return r;
 	if (jobs_view_row(s, 1)) {
@@ -239,6 +254,7 @@ int jobs_view_text(FILE *out, const struct survey *s, const struct view_opts *op
 	} else {
 		page__line(&p, "No process with PyTorch%s.", s->may_look ? "" : " is to be seen");
 	}
+	p.width = p.width < PAGE_WIDTH ? p.width : PAGE_WIDTH;
 	notes(&p, s);
 	unseen(&p, s);
 	return page__done(&p);
