@@ -265,6 +265,13 @@ def test_timeline_by_hand():
         page.settle()
         e, f = page.js("memtrace.state.range") or (start, start + whole)
         mt.check(f - e > d - c, "the wheel does not zoom")
+
+        # as if there were more forwards than the page has
+        mt.check("All phases" not in text_of(page, "#chart-note"), text_of(page, "#chart-note"))
+        page.js("memtrace.model().doc.bands[0].forward.count += 1")
+        page.press("#zoom-all")
+        mt.check(re.search(r"All phases are here from [0-9.]+ \S+ to [0-9.]+ \S+, around the peak", text_of(page, "#chart-note")),
+                 text_of(page, "#chart-note"))
         clean(page)
 
 

@@ -782,8 +782,7 @@ function drawNow() {
 	drawPhaseKey();
 	drawEnd(l);
 	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment and puts it into the page's address, Esc lets go.${near}` +
-		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
-			" Phases are here around the peak only." : "") +
+		phasesLeftOut() +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
 		(!feed.source ? "" : isOfSamples(l) ? ` One moment a second.${unseenPeak(l)}` : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
@@ -925,6 +924,17 @@ function drawSteps(ctx, p, from, to, y, colors, dark) {
 		if (wide > 24)
 			label(ctx, wide > 70 ? `step ${text}${settling ? ", settling" : ""}` : text, left, room, y + ROW / 2 - 1, settling ? css("--dim") : dark);
 	}
+}
+
+/* Where phases are drawn, if there are more than the page has. */
+function phasesLeftOut() {
+	const lists = bandProcs().flatMap((p) => PHASES.map((k) => p[k])).filter((list) => list.rows.length < list.count);
+	if (!lists.length)
+		return "";
+	const from = Math.max(...lists.map((list) => list.rows[0]?.[0] ?? 0));
+	const to = Math.min(...lists.map((list) => list.rows.length ? list.rows.at(-1)[0] + list.rows.at(-1)[1] : 0));
+	return to > from ? ` All phases are here from ${clock(from, model.duration)} to ${clock(to, model.duration)}, around the peak.` :
+		" Phases are here around the peak only.";
 }
 
 function bandsAt(t, steps_only) {
