@@ -149,7 +149,7 @@ def test_sigkill_leaves_no_probe_and_a_readable_recording():
             tracer.wait()
         mt.check_goes_on(job)
         done = mt.ok(mt.memtrace("report", tmp / "a.mtr", "-v"), (0, 3))
-        mt.check(re.search("trunc|cut|incomplete|did not end|without", done.stdout + done.stderr, re.I),
+        mt.check("its end is missing" in done.stderr,
                  f"nothing says that the recording has no end: {done.stdout[-1500:]} {done.stderr}")
         rep = mt.report(tmp / "a.mtr", (0, 3))
         mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"too few allocations: {rep['devices']}")
