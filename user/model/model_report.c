@@ -250,6 +250,11 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 	r->use_ts_ns = p->use_ts_ns;
 	r->use_unknown = p->use_unknown;
 	r->own = p->own;
+	r->own.points = array_of(p->own.points_cnt, sizeof(*r->own.points));
+	if (!r->own.points)
+		return -ENOMEM;
+	if (p->own.points_cnt)
+		memcpy(r->own.points, p->own.points, p->own.points_cnt * sizeof(*r->own.points));
 	memcpy(r->marks_cnt, p->marks_cnt, sizeof(r->marks_cnt));
 	memcpy(r->marks, p->marks, sizeof(r->marks));
 	r->highest_step = p->highest_step;

@@ -22,7 +22,7 @@ struct report_own {
 	uint64_t own_first, own_last, shared_first, shared_last;
 	uint32_t reads, rises; /* rises: of private bytes, from a reading to the next */
 	uint32_t points_cnt, points_shift; /* every 2^shift-th reading, from the first on */
-	struct own_point points[OWN_POINTS];
+	struct own_point *points; /* of whom was read once, none */
 };
 
 struct report_proc {

@@ -27,6 +27,7 @@ static void proc__free(struct proc *p)
 	mapset__done(&p->mapped);
 	lateset__done(&p->late);
 	free(p->price);
+	free(p->own.points);
 	saved__free(p->saved);
 	learned_proc__free(p->learned);
 	free(p->lately);
@@ -43,6 +44,7 @@ void procs__done(struct procs *ps)
 	}
 	mapset__done(&ps->other.mapped);
 	free(ps->other.price);
+	free(ps->other.own.points);
 }
 
 static size_t head_of(uint32_t pid)
@@ -203,8 +205,14 @@ void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t byt
 /* Without room every second point goes, and from then on every second reading is left out. */
 static void own__keep(struct report_own *o, uint64_t ts_ns)
 {
-	if ((o->reads - 1) & ((1u << o->points_shift) - 1))
+	if (o->reads < 2 || (o->reads - 1) & ((1u << o->points_shift) - 1))
 		return;
+	if (!o->points) {
+		o->points = malloc(OWN_POINTS * sizeof(*o->points));
+		if (!o->points)
+			return;
+		o->points[o->points_cnt++] = (struct own_point){ o->first_ns, o->own_first, o->shared_first };
+	}
 	if (o->points_cnt == OWN_POINTS) {
 		for (uint32_t i = 0; i < OWN_POINTS / 2; i++)
 			o->points[i] = o->points[2 * i];

@@ -39,6 +39,15 @@ static void whose(struct cell *c, const void *row)
 	c->text = proc_words(c->buf, sizeof(c->buf), c->d->r, ((const struct report_saved_row *)row)->pid);
 }
 
+/* Of one compiled graph none has one: the room is its operators'. */
+static int has_modules(const struct drawn *d)
+{
+	for (size_t i = 0; i < d->r->saved.cnt; i++)
+		if (d->r->saved.rows[i].module)
+			return 1;
+	return 0;
+}
+
 static const struct column columns[] = {
 	{ "pid", NULL, COL_NUMBER, OF(report_saved_row, pid) },
 	{ "dev", NULL, COL_DEV, OF(report_saved_row, dev) },
@@ -49,9 +58,10 @@ static const struct column columns[] = {
 	{ "op", NULL, COL_OR_NULL, OF(report_saved_row, op) },
 	{ "region", NULL, COL_OR_NULL, OF(report_saved_row, region) },
 	{ "node", NULL, COL_TEXT, OF(report_saved_row, node) },
-	{ NULL, "made in", COL_TEXT, VIA(module), .is_path = 1, TEXT(5, 0, .wide = 3, .gap = 2), TUI(1, 20, .wide = 2) },
+	{ NULL, "made in", COL_TEXT, VIA(module), .is_path = 1, .shown_if = has_modules,
+	  TEXT(5, 0, .wide = 3, .gap = 2), TUI(1, 20, .wide = 2) },
 	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(8, 8, 100, .gap = 2), TUI(8, 8) },
-	{ NULL, "by", COL_TEXT, VIA(maker), TEXT(6, 0, .wide = 2, .gap = 2), TUI(2, 16, 90, 1) },
+	{ NULL, "by", COL_TEXT, VIA(maker), .is_begin = 1, TEXT(6, 0, .wide = 2, .gap = 2), TUI(2, 16, 90, 1) },
 	{ NULL, "kept for", COL_TEXT, OF(report_saved_row, node), TEXT(7, 0, .wide = 2, .gap = 2), TUI(3, 16, .wide = 1) },
 	{ "bytes", "bytes", COL_BYTES, OF(report_saved_row, bytes), .is_bold = 1, TEXT(1, 10), TUI(4, 9) },
 	{ NULL, "of all", COL_SHARE, OF(report_saved_row, bytes), TEXT(2, 8), TUI(5, 8) },
