@@ -414,7 +414,7 @@ def test_a_live_view_has_a_budget():
         line = next(line for line in list(tracer.out) if " steps_traced=3 " in line)
         mt.finish(tracer)
     text = " ".join(" ".join(tracer.out).split())
-    mt.check("after half a minute at most 2 % of its time" in " ".join(tracer.err), f"{tracer.err}")
+    mt.check("after half a minute at most 2 % of the job's time" in " ".join(tracer.err), f"{tracer.err}")
     mt.check(" cpu.PARAMETER=99840 " in line and " price=" in line, line)
     mt.check("of the job's time (2 % in the long run)" in text, f"the report does not say so: {text[-2000:]}")
     for args in (("-p", job.pid, "-d", 2, "--max-overhead", "none", "--json"), ("-p", job.pid, "-d", 2, "--keep-idle", "--json")):

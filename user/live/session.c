@@ -578,8 +578,8 @@ static int session__start(struct session *s, struct err *err)
 
 	counted__begin(&s->counted, s->start_ns, o->launch ? s->launched : o->pids_cnt ? o->pids[0] : 0);
 	if (o->is_budget_own && !o->quiet)
-		fprintf(stderr, "tracing %" PRIu64 " whole steps now and then: after half a minute at most %.3g %% of its "
-			"time; all of them: --max-overhead none\n", o->cadence.steps, 100 * o->max_overhead);
+		fprintf(stderr, "tracing %" PRIu64 " whole steps now and then: after half a minute at most %.3g %% of "
+			"the job's time; all of them: --max-overhead none\n", o->cadence.steps, 100 * o->max_overhead);
 	session__turn_windows(s); /* until its first window nothing is whole */
 	if (o->launch)
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, s->start_ns, 1, err);

@@ -10,13 +10,13 @@
 #include "timeline/report_memory.h"
 #include "timeline/timeline.h"
 
-/* Private and shared bytes of a process over its readings (use): as it was first read, as it was last. */
 #define OWN_POINTS 64
 
 struct own_point {
 	uint64_t ts_ns, own, shared;
 };
 
+/* Private and shared bytes of a process over its readings (use): as it was first read, as it was last, and in between. */
 struct report_own {
 	uint64_t first_ns, last_ns;
 	uint64_t own_first, own_last, shared_first, shared_last;
