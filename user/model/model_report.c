@@ -430,7 +430,7 @@ static int model__report_head(const struct model *m, struct report *r)
 		graph__report(m->graph, &r->flow);
 	for (int i = 0; i < MT_LOSS_MAX; i++)
 		r->run.lost[i] = m->told.lost[i] + m->lost[i];
-	r->run.lost[MT_LOSS_NAMES] += m->ops.overflow + m->regions.overflow;
+	r->run.lost[MT_LOSS_NAMES] += m->ops.overflow + m->regions.overflow + m->modules.held.overflow;
 	r->run.host = copy_name(m, m->told.host);
 	r->run.comm = copy_name(m, m->main_comm);
 	r->run.cmdline = copy_name(m, m->main_cmdline);
