@@ -99,7 +99,7 @@ include tests/tests.mk
 
 # A recursive make: packages must be there before make looks for compilers and libraries.
 .PHONY: check check-build check-all check-tidy
-check: ## everything that must hold: installs what is missing, builds, runs the tests but the slow ones
+check: ## everything that must hold: installs what is missing, builds, runs the tests but the longer ones (check-landing) and the slow ones (check-promises)
 	@tools/install-deps build test python page alloc viewers arch
 	@$(MAKE) --no-print-directory -j3 venv-tests check-build
 	@$(MAKE) --no-print-directory check-all

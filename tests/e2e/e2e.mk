@@ -2,7 +2,7 @@
 # End-to-end tests: the real program on real jobs. One alone: tests/e2e/run NAME
 
 .PHONY: check-e2e
-check-e2e: build/memtrace ## end-to-end tests, without the slow ones (root; sudo is used if needed)
+check-e2e: build/memtrace ## the shorter end-to-end tests (root; sudo is used if needed)
 	@tools/make-venv
 	@tests/e2e/run --quick --lanes 2
 
@@ -51,7 +51,7 @@ ON_NEWEST = tests/versions/check --keep $(NEWEST) || { [ $$? = 2 ]; exit; }; \
 .PHONY: check-compiled check-compiled-jobs check-landing
 check-compiled: ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3.5 GB once)
 check-compiled-jobs: ## ... the compiled ones alone
-check-landing: ## ... these, two compiled jobs of two ranks on torch 2.13, PyTorch's CUDA allocator without a GPU, and memory_viz of torch 2.15
+check-landing: ## ... these, the end-to-end tests that take longer, two compiled jobs of two ranks on torch 2.13, PyTorch's CUDA allocator without a GPU, and memory_viz of torch 2.15
 check-compiled: ROWS := compiled_jobs. distributed.
 check-compiled-jobs check-landing: ROWS := compiled_jobs.
 LANDING_ALSO :=
@@ -61,6 +61,7 @@ check-compiled check-compiled-jobs check-landing:
 	@tools/install-deps build python
 	@tools/make-venv
 	@$(MAKE) --no-print-directory build/memtrace
+	@[ $@ != check-landing ] || tests/e2e/run --landing --lanes 2
 	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') $(LANDING_ALSO) | tests/abreast
 	@[ $@ != check-landing ] || [ ! -e build/versions/kept/$(NEWEST) ] || tests/e2e/run --slow viewers.torch_snapshot_in_newest
 	@[ -e build/versions/kept/$(NEWEST) ] || echo "$@: with torch 2.13 alone, as $(NEWEST) cannot be had here (its reason stands above)"
@@ -88,7 +89,7 @@ docs-distributed-newest: build/memtrace ## the same with the newest torch that i
 $(B)/tests/window_of $(B)/tests/gaps_of $(B)/tests/learned_of: $(B)/tests/%: tests/e2e/%.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
-check-e2e check-e2e-all check-steady: $(B)/tests/window_of $(B)/tests/gaps_of $(B)/tests/learned_of
+check-e2e check-e2e-all check-landing check-steady: $(B)/tests/window_of $(B)/tests/gaps_of $(B)/tests/learned_of
 
 .PHONY: check-steady
 check-steady: build/memtrace ## the end-to-end tests of make check, what is missing of five rounds and of five beside two busy loops (ROUNDS=1 BUSY=1)

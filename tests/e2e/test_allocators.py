@@ -11,6 +11,7 @@ import mt
 from test_truth import BIN, Run, build, check_devices, check_malloc, equal
 
 SLOW = {"jemalloc_linked", "jemalloc_static", "tcmalloc_linked", "mimalloc_linked"}
+LANDING = {"tcmalloc_static"}
 
 LIBS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2"}
 LINKED = {"jemalloc": "jemalloc", "tcmalloc": "tcmalloc_minimal", "mimalloc": "mimalloc"}

@@ -7,6 +7,8 @@ import signal
 import grown
 import mt
 
+LANDING = {"names_of_jobs_that_ended"}
+
 END_FRAME_BYTES = 168  # of an ended recording, the last ones
 
 

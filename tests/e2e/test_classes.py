@@ -10,6 +10,8 @@ import test_categories
 
 SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states", "two_threads", "adam_by_hand", "decay_by_hand",
         "optimizer_by_hand_in_backward", "optimizer_by_hand_after_nodes", "image"}
+LANDING = {"compiled_optimizer", "inference_only", "numpy_batches", "sparse_gradients", "sparse_gradients_accumulated", "tensor_parallel",
+           "sharded", "loader_workers"}
 
 PROBES = "framework,flow,regions,kernel"
 PYTHONS_WORD = {"inference", "held", "compiled_optimizer", "tensor_parallel", "sharded"}  # these are about what only that tells

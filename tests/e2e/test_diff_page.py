@@ -7,6 +7,8 @@ import grown
 import mt
 import test_page
 
+LANDING = {"both_runs"}
+
 # Of every element with text of its own that is seen: contrast of it to the ground below it.
 CONTRAST = """(() => {
     const rgb = (c) => c.match(/[\\d.]+/g).map(Number);

@@ -14,6 +14,7 @@ import mt
 import test_serve
 
 SLOW = {"thousand_ranks", "hundred_ranks_in_windows", "sites"}
+LANDING = {"parquet"}
 # Recordings made and replayed, of which others take their part of the CPU: 90 s of it for a thousand; for a hundred in windows some 20,
 # each event goes through two models, for JSON and again for text
 TIMEOUT_S = {"thousand_ranks": 600, "hundred_ranks_in_windows": 300}

@@ -417,6 +417,8 @@ def test_odd_calls():
 
 AGAIN = """
 import _ctypes, ctypes, os, sys
+
+LANDING = {"api_perf_uprobes"}
 print("ready", os.getpid(), flush=True)
 input()
 p = ctypes.c_void_p()

@@ -6,6 +6,8 @@ import subprocess
 
 import mt
 
+LANDING = {"deb"}
+
 
 def run(*argv, **kw):
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=mt.guard(300), check=False, **kw)

@@ -7,6 +7,7 @@ import time
 
 import mt
 
+LANDING = {"copies_of_a_large_dataset", "private_and_shared_bytes_of_workers"}
 ALONE = {"resident_memory_is_followed"}
 
 FIELDS = {"rss": ("Rss",), "pss": ("Pss",), "private": ("Private_Clean", "Private_Dirty"),

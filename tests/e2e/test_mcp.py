@@ -8,6 +8,8 @@ import textwrap
 import grown
 import mt
 
+LANDING = {"a_client_asks"}
+
 TIMEOUT_S = {"a_client_asks": 300}
 
 # Asks what it is told to, prints the answers: a client of its own process, whose Python has the package.

@@ -11,6 +11,7 @@ import test_categories
 
 SHARE_MIN = 0.98
 SLOW = {"mem_tracker", "compiled_inductor", "other_versions"}
+LANDING = {"compiled"}
 BATCH = 8 * 32 * 8
 RNG_STATE = 5056  # of checkpoint(): made by no operator that MemTracker sees
 

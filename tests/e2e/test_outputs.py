@@ -14,6 +14,7 @@ import urllib.request
 
 import mt
 
+LANDING = {"ctrl_c_while_the_disk_stalls"}
 ALONE = {"killed_while_recording"}
 ASKER = 54321
 SUDO = {**os.environ, "SUDO_UID": str(ASKER), "SUDO_GID": str(ASKER), "SUDO_USER": "nobody-here"}

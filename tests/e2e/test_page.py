@@ -23,6 +23,7 @@ import test_names as names
 TIMEOUT_S = {"modules": 300, "kept_for_backward": 300, "names_of_python": 300, "gaps_are_hatched": 300}
 SLOW = {"streams_and_full_disks", "looks", "map_names_blocks", "bands_are_phases", "leak_and_hostile_names",
         "fragmentation_of_a_gpu", "without_categories", "nothing_allocated", "ten_million_events"}  # make check-page has all
+LANDING = {"kept_for_backward", "names_of_python", "gaps_are_hatched", "modules"}
 
 WIDTHS = ((1280, 800, False), (1280, 800, True), (1920, 1080, True), (420, 800, False))
 

@@ -8,6 +8,8 @@ import browser
 import mt
 import test_page as pages
 
+LANDING = {"database_holds_a_moment", "page_opens_with_a_moment"}
+
 TIMEOUT_S = {"page_opens_with_a_moment": 300, "database_holds_a_moment": 300}
 
 

@@ -14,6 +14,8 @@ import time
 
 import mt
 
+LANDING = {"by_name"}
+
 TIMEOUT_S = {"what_there_is": 300, "without_root": 300, "by_name": 300}
 NOBODY = ["setpriv", "--reuid", "65534", "--clear-groups"]
 

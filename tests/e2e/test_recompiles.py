@@ -17,6 +17,7 @@ RNG_STATE = 5056  # bytes: torch.get_rng_state()
 READY_S = 120
 TIMEOUT_S = {"attached": 240, "launched": 240, "without_dynamo": 120}
 SLOW = {"launched"}
+LANDING = {"gives_up"}
 
 
 def wait_for(tracer, ids):

@@ -12,6 +12,7 @@ JOBS = {"transformer": "transformer", "conv": "conv net: batch norm, pooling, dr
         "gan": "GAN: two models, three passes a step", "mixed": "MLP under autocast (bfloat16)",
         "penalty": "gradient penalty (a gradient of a gradient)", "compiled": "`torch.compile` (aot_eager), by the graph's saved tensors"}
 SLOW = {"compiled", "penalty", "mixed", "accumulate", "conv", "gan"}
+LANDING = {"lstm", "checkpoint"}
 
 
 def record(job, tmp, *options, probes=()):

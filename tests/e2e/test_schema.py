@@ -104,6 +104,8 @@ def test_metrics():
 # Steps of Adam, and now and then more memory than there is.
 REFUSED = """
 import time, torch
+
+LANDING = {"what_is_seldom_there"}
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
 optimizer = torch.optim.Adam(model.parameters())
 print("ready", flush=True)

@@ -28,6 +28,7 @@ from test_truth import BIN, build
 
 SLOW = {"slow_clients_are_shown_out", "what_it_costs", "page_in_chromium", "rules_of_the_unit", "unit_and_umask_077", "ranks_and_workers",
         "health_and_the_end", "hostile_names", "all_jobs"}
+LANDING = {"metrics_through_a_flood", "unix_socket", "token"}
 TIMEOUT_S = {"unix_socket": 400, "prometheus_agrees_with_the_report": 300, "token": 300}
 ALONE = {"all_jobs", "metrics_through_a_flood", "metrics_while_the_loop_stands_still", "what_it_costs", "slow_clients_are_shown_out"}
 

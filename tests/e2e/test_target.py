@@ -12,6 +12,7 @@ import time
 import grown
 import mt
 
+LANDING = {"record_of_all_jobs", "torch_loaded_after_the_attach"}
 ALONE = {"record_of_all_jobs", "record_of_all_jobs_has_a_name_of_its_own"}
 
 

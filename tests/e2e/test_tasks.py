@@ -14,6 +14,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import mt  # noqa: E402
 
+LANDING = {"twenty_tasks"}
+
 TIMEOUT_S = {"twenty_tasks": 400}
 DOC = mt.ROOT / "docs/tasks.md"
 LINES = 8  # of a paragraph of an answer, in the document

@@ -13,6 +13,8 @@ import subprocess
 import grown
 import mt
 
+LANDING = {"growing_workers", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers"}
+
 KEYS = {"kind", "severity", "text", "bytes", "next", "command"}
 # holes: two jobs from their first instruction on
 TIMEOUT_S = {"holes": 400, "rank": 300, "activations": 300, "state_of_some_steps": 300, "workers": 300, "growing_workers": 300}
