@@ -114,11 +114,11 @@ check-tidy: $(B)/memtrace
 	@tools/numbers
 	@tools/tables check
 
-# Every other test there is, in parts: tests/part keeps in tests/promises.tsv when each passed. PARTS="vm soak" runs these alone,
+# Every other test there is but those of check-landing, in parts: tests/part keeps in tests/promises.tsv when each passed. PARTS="vm soak" runs these alone,
 # PARTS=missing those that did not pass with this very commit. What waits for an emulated machine or for a library's import runs two
 # abreast; then, alone, what others would disturb.
 .PHONY: check-promises promises-build
-check-promises: ## ... and what the documents promise beyond that: slow tests, GPU stubs, kernels 6.1 and 6.12, libraries, faults, soak (PARTS=)
+check-promises: ## ... and what the documents promise beyond that: slow tests, kernels 6.1 and 6.12, libraries, faults, soak (PARTS=)
 	@tools/install-deps build test python page alloc viewers vm packages
 	@$(MAKE) --no-print-directory venv-tests
 	@tools/make-venv libraries

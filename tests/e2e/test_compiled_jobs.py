@@ -298,6 +298,7 @@ def test_shares_by_hand():
 
 
 SLOW = {name[5:] for name, what in globals().items() if name.startswith("test_") and callable(what)} - QUICK
+ON_REQUEST = SLOW  # check-landing and check-compiled name them
 TIMEOUT_S = dict(dict.fromkeys(SLOW | QUICK, COMPILES_S), price=2 * COMPILES_S)
 
 

@@ -15,11 +15,11 @@ import test_gpu_torch as torch
 DEVICES = torch.DEVICES
 MB = 1 << 20
 NOTHING = {"live": 0, "peak": 0, "segments": {}}
-# They need test_gpu_torch.py's wheels.
+# They need test_gpu_torch.py's wheels: check-landing and check-gpu-stub name the file.
 ALLOCATORS = ("caching", "expandable_segments", "cuda_malloc_async", "no_caching")
-SLOW = {*ALLOCATORS, *(f"attached_amid_churn_{name}" for name in ALLOCATORS), "page_has_the_same_numbers",
-        "verdict_pieces", "verdict_refused", "verdict_reserved",
-        *(f"counters_{name}" for name in ("caching", "expandable_segments", "other_allocators"))}
+SLOW = ON_REQUEST = {*ALLOCATORS, *(f"attached_amid_churn_{name}" for name in ALLOCATORS), "page_has_the_same_numbers",
+                     "verdict_pieces", "verdict_refused", "verdict_reserved",
+                     *(f"counters_{name}" for name in ("caching", "expandable_segments", "other_allocators"))}
 
 
 def at_marks(name):

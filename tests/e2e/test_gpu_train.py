@@ -18,8 +18,8 @@ import test_categories as categories
 import test_gpu_stub as stub
 import test_gpu_torch as torch
 
-# make check-gpu-stub runs them; none without the wheels
-SLOW = {"agreement_mlp", "agreement_conv", "agreement_transformer", "sets_caching", "sets_expandable_segments",
+# check-landing and check-gpu-stub name them; none without the wheels
+SLOW = ON_REQUEST = {"agreement_mlp", "agreement_conv", "agreement_transformer", "sets_caching", "sets_expandable_segments",
         "sets_cuda_malloc_async", "sets_no_caching", "amid_a_step_caching", "amid_a_step_expandable_segments",
         "amid_a_step_cuda_malloc_async", "amid_a_step_no_caching"}
 
