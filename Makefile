@@ -126,7 +126,7 @@ check-promises: ## ... and what the documents promise beyond that: slow tests, k
 	@$(MAKE) --no-print-directory -j3 check-build promises-build
 	@tests/part fuzz $(MAKE) --no-print-directory check-fuzz FUZZ_SEED=0 FUZZ_SECONDS=20
 	@printf '%s\n' 'tests/part vm tests/vm/run' 'tests/part slow-beside tests/e2e/run --slow --part beside' 'tests/part libraries tests/libraries/run' \
-		'tests/part soak $(B)/tests/soak_model $(SOAK_STEPS) rss' | tests/abreast
+		'tests/part soak $(MAKE) --no-print-directory check-soak' | tests/abreast
 	@tests/part slow-alone tests/e2e/run --slow --part alone
 	@tests/part versions tests/versions/run check.
 	@tests/part faults tests/faults/run --slow

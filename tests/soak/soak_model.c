@@ -3,7 +3,10 @@
  * A job that trains for very long, through the model, with its graph told: memory must stay as it was
  * after the first thousand steps, and every block's last word must be right, to the end.
  *
- *	soak_model STEPS [rss]     rss: the process's own memory is held to it, too (not under ASan)
+ *	soak_model STEPS [rss] [EVERY]     rss: the process's own memory is held to it, too (not under ASan)
+ *
+ * EVERY: a session with a budget, which traces three whole steps of EVERY and hears of the others nothing but their marks.
+ * Steps then take STEP_NS, so that three million of them are twelve hours.
  *
  * A step: a batch, forward through LAYERS layers, backward with its nodes, AccumulateGrad, an optimizer's
  * region with state made in the first one. Some steps only evaluate; some batches lie in shared memory that
@@ -28,6 +31,8 @@
 #define WARM 1000u
 #define IDS 65536u /* blocks that wait for their last word at once */
 #define ADDRS 64u
+#define WINDOW 3u	    /* steps traced at a time */
+#define STEP_NS 13000000ull /* of the job that tests/soak/live watches */
 
 enum kind { WEIGHT, MEAN, SQUARE, BATCH, OUT, DETAIL, GRAD, SCRATCH, SEED, KINDS };
 
@@ -47,9 +52,10 @@ struct soak {
 	uint32_t freed_cnt;
 	struct {
 		uint64_t id;
-		uint8_t kind;
+		uint8_t kind, promised;
 	} waits[IDS];
 	uint8_t making; /* enum kind of the block whose allocation is being told */
+	uint64_t windows;
 	uint64_t nodes, finals, wrong;
 };
 
@@ -59,6 +65,12 @@ static void fail(const char *what)
 	exit(1);
 }
 
+/* Of a session with windows: steps that are traced whole are the only ones whose labels are promised. */
+static bool is_promised(const struct soak *s)
+{
+	return model__level_of(s->m, &(uint64_t){ 0 }) == EV_LEVEL_TRACED;
+}
+
 static int hear(void *ctx, const struct tl_event *ev)
 {
 	struct soak *s = ctx;
@@ -66,9 +78,10 @@ static int hear(void *ctx, const struct tl_event *ev)
 	if (ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING) {
 		s->waits[ev->id % IDS].id = ev->id;
 		s->waits[ev->id % IDS].kind = s->making;
+		s->waits[ev->id % IDS].promised = is_promised(s);
 	}
 	s->nodes += ev->kind == TL_NODE;
-	if (ev->kind != TL_FINAL || s->waits[ev->id % IDS].id != ev->id)
+	if (ev->kind != TL_FINAL || s->waits[ev->id % IDS].id != ev->id || !s->waits[ev->id % IDS].promised)
 		return 0;
 	s->finals++;
 	if (ev->cat != right[s->waits[ev->id % IDS].kind] && !s->wrong++)
@@ -193,6 +206,19 @@ static void adam(struct soak *s, uint32_t i)
 	dies(s, GRAD, i, 0);
 }
 
+static bool trains(uint64_t n)
+{
+	return n % 7 != 6;
+}
+
+static void optimizer(struct soak *s, bool traced)
+{
+	put(s, (struct event){ .kind = MT_EV_REGION_BEGIN, .name = names__add(s->names, "Optimizer.step#Adam.step") });
+	for (uint32_t i = 0; traced && i < LAYERS; i++)
+		adam(s, i);
+	put(s, (struct event){ .kind = MT_EV_REGION_END });
+}
+
 /* Another thread reads a file: memory that is no tensor, and an operator that stays open for long. */
 static void other_thread(struct soak *s, uint64_t step)
 {
@@ -209,9 +235,40 @@ static void other_thread(struct soak *s, uint64_t step)
 	memcpy(s->seqs, seqs, sizeof(seqs));
 }
 
+/* --- windows ------------------------------------------------------------------------------------------------------ */
+
+static void level(struct soak *s, enum ev_level_state state, enum mt_level least)
+{
+	put(s, (struct event){ .kind = EV_LEVEL, .flags = (uint8_t)state, .depth = (uint8_t)least, .aux = PID,
+			       .addr = s->windows, .size = WINDOW });
+}
+
+/* What is told of step n: all of it, or, between windows, that the optimizer stepped. Returns whether all of it. */
+static bool traces(struct soak *s, uint64_t n, uint64_t every)
+{
+	uint64_t window;
+	uint8_t state = model__level_of(s->m, &window);
+
+	if (!every)
+		return true;
+	s->ts += STEP_NS;
+	if (n % every == 0 && n) {
+		s->windows++;
+		level(s, EV_LEVEL_ARMED, MT_LEVEL_FULL);
+	} else if (state == EV_LEVEL_TAIL || !n) {
+		level(s, EV_LEVEL_GAP, MT_LEVEL_WATCH);
+		level(s, EV_LEVEL_REST, MT_LEVEL_WATCH);
+	}
+	if (model__level_of(s->m, &window) >= EV_LEVEL_ARMED)
+		return true;
+	if (trains(n))
+		optimizer(s, false);
+	return false;
+}
+
 static void step(struct soak *s, uint64_t n)
 {
-	bool shared = n % 5 == 3, trains = n % 7 != 6;
+	bool shared = n % 5 == 3;
 	uint64_t batch = 0x7f0000000000u + n % 3 * 0x100000;
 
 	frame(s, MT_EV_OP, "aten::randn", 0);
@@ -224,7 +281,7 @@ static void step(struct soak *s, uint64_t n)
 		forward(s, i, batch);
 	if (n % 16 == 0)
 		other_thread(s, n);
-	if (trains) {
+	if (trains(n)) {
 		frame(s, MT_EV_OP, "aten::ones_like", 0);
 		arg(s, 0, 0, s->addr[OUT][LAYERS - 1], 0);
 		allocated(s, SEED, 0, 1);
@@ -232,10 +289,7 @@ static void step(struct soak *s, uint64_t n)
 			backward(s, i);
 		dies(s, DETAIL, 0, 0);
 		dies(s, SEED, 0, 0);
-		put(s, (struct event){ .kind = MT_EV_REGION_BEGIN, .name = names__add(s->names, "Optimizer.step#Adam.step") });
-		for (uint32_t i = 0; i < LAYERS; i++)
-			adam(s, i);
-		put(s, (struct event){ .kind = MT_EV_REGION_END });
+		optimizer(s, true);
 	}
 	for (uint32_t i = 0; i < LAYERS; i++)
 		dies(s, OUT, i, 0);
@@ -264,13 +318,24 @@ static void check_flat(const char *what, uint64_t early, uint64_t now, uint64_t 
 	uint64_t more = now > early ? now - early : 0;
 	char text[128];
 
-	snprintf(text, sizeof(text), "%s grew from %" PRIu64 " KiB after %u steps to %" PRIu64 " KiB", what, early >> 10,
-		 WARM, now >> 10);
+	snprintf(text, sizeof(text), "%s grew from %" PRIu64 " KiB after %u traced steps to %" PRIu64 " KiB", what,
+		 early >> 10, WARM, now >> 10);
 	if (more > allowed)
 		fail(text);
 }
 
-static void check_end(struct soak *s, uint64_t steps)
+static void check_windows(const struct soak *s, const struct report_sampling *said, uint64_t steps)
+{
+	printf("soak_model: %.1f hours, %" PRIu64 " of %" PRIu64 " steps traced in %" PRIu64 " windows; %" PRIu64
+	       " blocks ended in a gap\n", (double)s->ts / 3.6e12, said->steps_traced, said->steps_seen, said->windows,
+	       said->unseen_blocks);
+	if (said->windows != s->windows || said->steps_seen < steps / 7 * 6 - 1 ||
+	    said->steps_traced < s->windows * WINDOW - WINDOW)
+		fail("steps or windows are missing");
+}
+
+/* steps: that were traced; of: how many there were, where not all were traced, else 0 */
+static void check_end(struct soak *s, uint64_t steps, uint64_t of)
 {
 	const struct device_cat *cats = s->m->devs[0]->cats;
 	struct report *r = NULL;
@@ -283,6 +348,8 @@ static void check_end(struct soak *s, uint64_t steps)
 		fail("parameters and state are not what is live");
 	if (r->flow.output_twice || r->flow.nodes < 20 * steps || r->flow.unmapped < steps / 5)
 		fail("the graph's own counts");
+	if (of)
+		check_windows(s, &r->sampling, of);
 	for (int i = 0; i < MT_LOSS_MAX; i++)
 		if (r->run.lost[i])
 			fail("something was lost");
@@ -297,13 +364,14 @@ int main(int argc, char **argv)
 {
 	uint64_t steps = argc > 1 ? strtoull(argv[1], NULL, 0) : 1000000, graph = 0, rss = 0;
 	bool with_rss = argc > 2 && !strcmp(argv[2], "rss");
+	uint64_t every = argc > 3 ? strtoull(argv[3], NULL, 0) : 0, warm = every ? WARM / WINDOW * every : WARM;
 	struct soak *s = calloc(1, sizeof(*s));
 	struct model_opts opts = { .timeline = hear, .timeline_ctx = s, .timeline_nodes = 1 };
 	double t;
 
 	if (s)
 		memset(s->waits, 1, sizeof(s->waits)); /* ours, not the model's */
-	if (steps <= WARM)
+	if (steps <= warm)
 		fail("too few steps");
 	if (!s || !(s->names = names__new()) || !(s->m = model__new(s->names, &opts)))
 		fail("no memory");
@@ -313,11 +381,12 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < LAYERS; i++)
 		s->addr[WEIGHT][i] = 0x4000000 + i * 0x10000ull;
 	for (uint64_t n = 0; n < steps; n++) {
-		step(s, n);
-		if (n + 1 == WARM) {
+		if (traces(s, n, every))
+			step(s, n);
+		if (n + 1 == warm) {
 			graph = graph__bytes(s->m->graph);
 			rss = rss_bytes();
-		} else if (n > WARM && n % (steps / 8) == 0) {
+		} else if (n > warm && n % (steps / 8) == 0) {
 			check_flat("the graph", graph, graph__bytes(s->m->graph), graph / 50);
 			if (with_rss)
 				check_flat("memory", rss, rss_bytes(), 1 << 20);
@@ -327,11 +396,12 @@ int main(int argc, char **argv)
 	check_flat("the graph", graph, graph__bytes(s->m->graph), graph / 50);
 	if (with_rss)
 		check_flat("memory", rss, rss_bytes(), 1 << 20);
-	printf("soak_model: %" PRIu64 " steps, %.1f M events at %.1f M/s of CPU time; graph %" PRIu64 " KiB after %u steps, "
-	       "%zu at the end; RSS %" PRIu64 " KiB, %" PRIu64 "; %" PRIu64 " nodes, %" PRIu64 " last words, all right\n",
+	printf("soak_model: %" PRIu64 " steps, %.1f M events at %.1f M/s of CPU time; graph %" PRIu64
+	       " KiB after %u traced steps, %zu at the end; RSS %" PRIu64 " KiB, %" PRIu64 "; %" PRIu64 " nodes, %" PRIu64
+	       " last words, all right\n",
 	       steps, (double)s->events / 1e6, (double)s->events / 1e6 / t, graph >> 10, WARM,
 	       graph__bytes(s->m->graph) >> 10, rss >> 10, rss_bytes() >> 10, s->nodes, s->finals);
-	check_end(s, steps);
+	check_end(s, every ? s->windows * WINDOW : steps, every ? steps : 0);
 	model__free(s->m);
 	names__free(s->names);
 	free(s);
