@@ -220,11 +220,23 @@ def check_trace(path, tmp):
     signs = {"create": 1, "destroy": -1}
     live = before + sum((r["size"] or 0) * signs[r["ev"]] for r in blocks if r["ev"] in signs and r["t"] < last["t"])
     mt.check(last["allocated"] == live, f"{last} of {live}")
-    mt.ok(mt.memtrace("export", path, "--to", "trace-svg", "-o", tmp / "t.svg"))
-    text = (tmp / "t.svg").read_text()
-    root = xml.etree.ElementTree.fromstring(text.encode())
-    kinds = [e.get("class") for e in root.iter("{http://www.w3.org/2000/svg}path")]
-    mt.check(kinds.count("fw_bw_boundary") == 6 and kinds.count("step") == 5, str(kinds))  # and the legend's
+
+    def drawn(*args):
+        said = mt.ok(mt.memtrace("export", path, "--to", "trace-svg", "--force", "-o", tmp / "t.svg", *args)).stderr
+        text = (tmp / "t.svg").read_text()
+        root = xml.etree.ElementTree.fromstring(text.encode())
+        kinds = [e.get("class") for e in root.iter("{http://www.w3.org/2000/svg}path")]
+        return kinds.count("fw_bw_boundary") - 1, kinds.count("step") - 1, text, said  # without the legend's
+
+    boundaries, steps, *_ = drawn("--from", "0s")
+    mt.check((boundaries, steps) == (5, 4), f"{boundaries} {steps}")
+    # Without a time: the step that has the peak, or the last whole one.
+    at = json.loads(mt.ok(mt.memtrace("report", path, "--json", "--at", "peak")).stdout)["moment"]["step"]
+    which = f"step {at or 4}"
+    boundaries, steps, text, said = drawn()
+    mt.check((boundaries, steps) == (1, 1) and f"MiB, at {which}<" in text.replace("KiB", "MiB"), f"{boundaries} {steps} {which} {text[:900]}")
+    mt.check(f"a part of them: {which}, {'which has the peak' if at else 'the last whole one'}" in said and "--from 0s" in said, said)
+    mt.check(drawn("--at", which)[2] == text, "not that step")
 
 
 # --- recordings ---------------------------------------------------------------------------------------

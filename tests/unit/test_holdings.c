@@ -418,6 +418,30 @@ static void steps_are_found(void **state)
 	assert_false(spans__of_time(&spans, UINT64_MAX, NULL, 0, &s, &n));
 }
 
+/* Steps of process 1 end at 10, 20, 30 and 40; between 15 and 25, and from 35 on, nothing was traced. */
+static void last_traced_step_is_whole(void **state)
+{
+	static const uint64_t gaps_ns[] = { 15, 25, 35 };
+	struct spans of = { .cnt = 0 };
+	struct span s;
+	uint64_t n = 0;
+	uint32_t pid = 2;
+
+	(void)state;
+	for (uint64_t t = 10, gap = 0; t <= 40; t += 10) {
+		for (; gap < 3 && gaps_ns[gap] < t; gap++)
+			assert_int_equal(spans__event(&of, &(struct tl_event){ .kind = TL_GAP, .version = gap % 2 == 0,
+									       .ts_ns = gaps_ns[gap] }, 0), 0);
+		assert_int_equal(spans__event(&of, &(struct tl_event){ .kind = TL_MARK, .version = MARK_STEP, .ts_ns = t,
+								       .ptr = t / 10, .pid = 1 }, 0), 0);
+	}
+	assert_true(spans__last_traced(&of, NULL, 0, &s, &n)); /* 3 began in a gap, 2 and 4 ended in one */
+	assert_int_equal(n, 1);
+	assert_int_equal(s.to_ns, 10);
+	assert_false(spans__last_traced(&of, &pid, 1, &s, &n));
+	spans__done(&of);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +451,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(parts_begin_with_totals, setup, teardown),
 		cmocka_unit_test_setup_teardown(modules_and_operators_by_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(steps_are_found, setup, teardown),
+		cmocka_unit_test(last_traced_step_is_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

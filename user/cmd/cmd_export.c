@@ -139,7 +139,7 @@ static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off
 	(void)epoch_off_ns;
 	if (r < 0)
 		return err_set(x->err, r, "writing a temporary file for labels: %s", strerror(-r));
-	return x->is_part || x->has_moment ? filter__learn(&x->filter, ev) : 0;
+	return x->is_part || x->has_moment || x->filter.wants_one_step ? filter__learn(&x->filter, ev) : 0;
 }
 
 static int collect_begin(void *ctx, const struct names *names)
@@ -192,7 +192,8 @@ static void settle_moment(struct export_run *x)
 
 static int collect(struct export_run *x, struct labels **ret_labels, struct report **ret_report, struct err *err)
 {
-	size_t top = x->is_part ? SIZE_MAX : x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
+	int is_part = x->is_part || x->filter.wants_one_step;
+	size_t top = is_part ? SIZE_MAX : x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
 	struct replay_opts ro = { .top = top, .event = collect_event, .progress = run_progress, .with_nodes = 1,
 				  .classes = x->o->classes, .names = &x->names, .ctx = x };
 	struct replay_end end;
@@ -210,8 +211,9 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 	r = replay_run(x->o->file, &ro, ret_report, &end, err);
 	x->to.report = *ret_report;
 	x->pass++;
-	if (!r && (x->is_part || x->has_moment))
+	if (!r && (is_part || x->has_moment))
 		r = filter__settle(&x->filter, *ret_report, *ret_labels, x->names, err);
+	x->is_part |= x->filter.one_step[0] != '\0';
 	if (!r && x->format->needs & EXPORT_STRETCH && x->filter.sieve.span.from_ns == x->filter.sieve.span.to_ns)
 		r = one_moment(x, err);
 	if (!r && x->has_moment)
@@ -329,6 +331,20 @@ static int no_part(const struct options *o, const struct export_format *f, struc
 	return err_hint(err, OF_A_PART);
 }
 
+/* "job.svg: 25.1 KiB from 1.2 k events, a part of them: step 12, which has the peak (all: --from 0s)" */
+static void say_written(const struct export_run *x, const struct report *rep)
+{
+	const struct filter *f = &x->filter;
+	char a[24], b[24], name[TEXT_BYTES_MAX];
+
+	fprintf(stderr, "%s: %s from %s events%s", safe_text(name, x->o->out), fmt_bytes(a, x->bytes),
+		fmt_count(b, (double)report_events_sum(rep)), x->is_part ? ", a part of them" : "");
+	if (f->one_step[0])
+		fprintf(stderr, ": %s, %s (all steps: --from 0s)", f->one_step,
+			f->one_step_is_peaks ? "which has the peak" : "the last whole one, as the peak is in none");
+	fputc('\n', stderr);
+}
+
 int cmd_export(const struct options *o, struct err *err)
 {
 	struct err sink_err = { 0 };
@@ -346,6 +362,7 @@ int cmd_export(const struct options *o, struct err *err)
 	if (x.is_part && !(x.format->needs & EXPORT_PART))
 		return no_part(o, x.format, err);
 	filter__init(&x.filter, o);
+	x.filter.wants_one_step = x.format->needs & EXPORT_ONE_STEP;
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
 	r = run_open(&x);
 	if (!r && (!o->labels_live || x.is_part || x.format->needs & EXPORT_LABELS)) {
@@ -362,13 +379,10 @@ int cmd_export(const struct options *o, struct err *err)
 	if (r < 0 && sink_err.code)
 		*err = sink_err;
 	if (!r) {
-		char a[24], b[24], name[TEXT_BYTES_MAX];
-
 		if (!o->quiet)
 			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);
 		if (x.out != stdout && !o->quiet)
-			fprintf(stderr, "%s: %s from %s events%s\n", safe_text(name, o->out), fmt_bytes(a, x.bytes),
-				fmt_count(b, (double)report_events_sum(rep)), x.is_part ? ", a part of them" : "");
+			say_written(&x, rep);
 		r = loss_exit_code(o, rep);
 	}
 	report__free(first);

@@ -53,7 +53,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "for pytorch.org/memory_viz and python -m torch.cuda._memory_viz. perfetto and chrome: for "
 			 "ui.perfetto.dev. pprof and folded: bytes by stack, for go tool pprof and flamegraph.pl. "
 			 "openmetrics: how it ended, for Prometheus. sqlite: a database. html: one page for a "
-			 "browser (docs/page.md). op-trace and trace-svg: memory after each operator. "
+			 "browser (docs/page.md). op-trace and trace-svg: memory after each operator, "
+			 "trace-svg as a picture of the step that has the peak (--from 0s: of all). "
 			 "docs/export.md says what is in each. An OUT that ends in .gz is compressed. "
 			 "Categories are known with hindsight, so the recording "
 			 "is read twice.",

@@ -260,6 +260,18 @@ static int find_when(const struct filter *f, const struct report *r, const struc
 	return 0;
 }
 
+/* The peak's, else the last in which all was traced. Without steps it is all. */
+static void find_one_step(struct filter *f, const struct report *r)
+{
+	uint64_t number, peak_ns = report_peak_ts_ns(r, (uint8_t)f->sieve.dev);
+
+	f->one_step_is_peaks = spans__of_time(&f->spans, peak_ns, f->pids, f->pids_cnt, &f->sieve.span, &number);
+	if (!f->one_step_is_peaks && !spans__last_traced(&f->spans, f->pids, f->pids_cnt, &f->sieve.span, &number))
+		return;
+	snprintf(f->one_step, sizeof(f->one_step), "step %" PRIu64, number);
+	f->said.at = f->one_step;
+}
+
 static int find_span(struct filter *f, const struct report *r, struct err *err)
 {
 	struct span *span = &f->sieve.span, at;
@@ -274,6 +286,8 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 			e = time_before_probes(f, r, o->at.num, err);
 		return e;
 	}
+	if (f->wants_one_step && !o->from.kind && !o->to.kind)
+		find_one_step(f, r);
 	if (o->from.kind && !(e = find_when(f, r, &o->from, &at, err)))
 		span->from_ns = at.from_ns;
 	if (!e && o->to.kind && !(e = find_when(f, r, &o->to, &at, err)))

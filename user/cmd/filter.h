@@ -16,6 +16,9 @@ struct report;
 
 struct filter {
 	const struct options *o;
+	int wants_one_step;  /* where no time was asked for */
+	char one_step[32];   /* "step 12": the one that was chosen; "": none */
+	int one_step_is_peaks;
 	struct filter_said said;
 	struct sieve sieve;
 	struct spans spans;

@@ -21,7 +21,10 @@ bool pid_is_one_of(const uint32_t *pids, size_t cnt, uint32_t pid)
 int spans__event(struct spans *s, const struct tl_event *ev, uint64_t start_ns)
 {
 	struct last_end *last;
+	struct span at;
 
+	if (ev->kind == TL_GAP)
+		s->known_ns = ev->version ? UINT64_MAX : ev->ts_ns;
 	if (ev->kind != TL_MARK || ev->version != MARK_STEP)
 		return 0;
 	if (!s->last.size)
@@ -29,7 +32,8 @@ int spans__event(struct spans *s, const struct tl_event *ev, uint64_t start_ns)
 	last = map__put(&s->last, ev->pid);
 	if (!last || !array_has_room(s->steps, s->cnt, s->cap, 256))
 		return -ENOMEM;
-	s->steps[s->cnt++] = (struct step_span){ { last->ts_ns ? last->ts_ns : start_ns, ev->ts_ns }, ev->ptr, ev->pid };
+	at = (struct span){ last->ts_ns ? last->ts_ns : start_ns, ev->ts_ns };
+	s->steps[s->cnt++] = (struct step_span){ at, ev->ptr, ev->pid, at.from_ns >= s->known_ns };
 	last->ts_ns = ev->ts_ns;
 	return 0;
 }
@@ -74,6 +78,17 @@ bool spans__of_time(const struct spans *s, uint64_t ts_ns, const uint32_t *pids,
 		has = true;
 	}
 	return has;
+}
+
+bool spans__last_traced(const struct spans *s, const uint32_t *pids, size_t cnt, struct span *ret, uint64_t *ret_number)
+{
+	for (size_t i = s->cnt; i-- > 0;)
+		if (s->steps[i].is_traced && pid_is_one_of(pids, cnt, s->steps[i].pid)) {
+			*ret = s->steps[i].at;
+			*ret_number = s->steps[i].number;
+			return true;
+		}
+	return false;
 }
 
 bool spans__numbers(const struct spans *s, uint64_t *ret_first, uint64_t *ret_last)

@@ -2,7 +2,7 @@
 /*
  * spans: when the steps of each process were, from a first pass over a recording, so that people can name a moment as they
  * think of it: a time, a step, the peak. A span is what lies after its first moment, up to and with its last one; of a moment
- * both are the same. 32 bytes a step.
+ * both are the same. 40 bytes a step.
  */
 #ifndef MT_TIMELINE_SPANS_H
 #define MT_TIMELINE_SPANS_H
@@ -32,15 +32,17 @@ struct step_span {
 	struct span at;
 	uint64_t number;
 	uint32_t pid;
+	bool is_traced; /* no gap was in it */
 };
 
 struct spans {
 	struct step_span *steps; /* in order of their end */
 	size_t cnt, cap;
 	struct map last; /* when each process's last one ended */
+	uint64_t known_ns; /* since when all is known; UINT64_MAX: in a gap */
 };
 
-/* Takes ends of steps, leaves others alone. start_ns: the first event's, where a first step begins. 0 or -ENOMEM. */
+/* Takes ends of steps, and gaps; leaves others alone. start_ns: the first event's, where a first step begins. 0 or -ENOMEM. */
 int spans__event(struct spans *s, const struct tl_event *ev, uint64_t start_ns);
 void spans__done(struct spans *s);
 /* Of these processes together (cnt 0: of all). false: there is no such step. */
@@ -48,6 +50,8 @@ bool spans__of_step(const struct spans *s, uint64_t number, const uint32_t *pids
 /* The step that was under way then; false: none was. Of several processes from the first begin to the last end. */
 bool spans__of_time(const struct spans *s, uint64_t ts_ns, const uint32_t *pids, size_t cnt, struct span *ret,
 		    uint64_t *ret_number);
+/* The one that ended last, of those in which no gap was, of whichever of these processes. false: there is none. */
+bool spans__last_traced(const struct spans *s, const uint32_t *pids, size_t cnt, struct span *ret, uint64_t *ret_number);
 /* Lowest and highest number; false: there is no step at all. */
 bool spans__numbers(const struct spans *s, uint64_t *ret_first, uint64_t *ret_last);
 bool pid_is_one_of(const uint32_t *pids, size_t cnt, uint32_t pid); /* cnt 0: all are */

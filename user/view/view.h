@@ -89,6 +89,7 @@ enum export_need {
 	EXPORT_COMPILES = 2048, /* TL_COMPILED */
 	EXPORT_PINNED = 4096, /* TL_PINNED */
 	EXPORT_STRETCH = 8192, /* says nothing of one moment */
+	EXPORT_ONE_STEP = 32768, /* of one step, where no time was asked for: the one that has the peak */
 	EXPORT_MOMENT = 16384, /* shows one moment of the whole recording: to->at */
 	EXPORT_PART = 1024, /* is all made of decisions: what is written of a part is true of the part */
 };

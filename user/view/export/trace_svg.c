@@ -237,8 +237,10 @@ static int end(struct export_ctx *c, const struct report *r)
 
 const struct export_format export_trace_svg = {
 	.name = "trace-svg",
-	.help = "a picture: memory after each operator, and marks of forward, backward and steps (of one step: --at peak)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART | EXPORT_STRETCH,
+	.help = "a picture: memory after each operator of the step that has the peak, and marks of forward, backward and steps "
+		"(of all steps: --from 0s)",
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART | EXPORT_STRETCH |
+		 EXPORT_ONE_STEP,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -54,21 +54,23 @@ static uint64_t at_peak_of(const struct report *r, uint32_t pid, uint8_t dev)
 static int choose_both(struct optrace *t, const struct export_to *to)
 {
 	const struct report *r = to->part ? to->report : NULL;
+	size_t devs = r ? r->devs_cnt : 0, cnt = r ? r->procs_cnt * devs : 0;
 	uint64_t most = 0;
 
-	for (size_t i = 0; r && i < r->peak_blocks.cnt; i++) {
-		const struct report_block *b = &r->peak_blocks.rows[i];
-		int is_gpu = b->dev >= MT_DEV_CUDA0, had_gpu = most && t->dev >= MT_DEV_CUDA0;
+	for (size_t i = 0; i < cnt; i++) {
+		uint32_t pid = r->procs[i / devs].pid;
+		uint8_t dev = r->devs[i % devs].dev;
+		int is_gpu = dev >= MT_DEV_CUDA0, had_gpu = most && t->dev >= MT_DEV_CUDA0;
 		uint64_t bytes;
 
-		if ((to->dev >= 0 && b->dev != to->dev) || is_gpu < had_gpu || !pid_is_one_of(to->pids, to->pids_cnt, b->pid))
+		if ((to->dev >= 0 && dev != to->dev) || is_gpu < had_gpu || !pid_is_one_of(to->pids, to->pids_cnt, pid))
 			continue;
-		bytes = at_peak_of(r, b->pid, b->dev);
-		if (bytes <= most && is_gpu == had_gpu)
+		bytes = at_peak_of(r, pid, dev);
+		if (!bytes || (bytes <= most && is_gpu == had_gpu))
 			continue;
 		most = bytes;
-		t->pid = b->pid;
-		t->dev = b->dev;
+		t->pid = pid;
+		t->dev = dev;
 	}
 	return most != 0;
 }
