@@ -206,6 +206,19 @@ def test_looks():
                 mt.check(word in text_of(page, "#honesty"), f"no '{word}' in the honesty block")
 
 
+def says_the_peaks_step(page, path):
+    """In its head and at the peak, as report --at peak says it, also where steps are joined in the picture."""
+    n = json.loads(mt.ok(mt.memtrace("report", path, "--json", "--at", "peak"), (0, 3)).stdout)["moment"]["step"]
+    want = f", in step {n}" if n else ""
+    head, said = (" ".join(text_of(page, box).split()) for box in ("#facts", "#moment .where"))
+    mt.check(re.search(r"cpu peak .*? at [\d.]+ s(?:, in step \d+)? cpu live", head) and f" s{want} cpu live" in head, f"{n}: {head}")
+    mt.check(("in step" in said) == bool(n) and want in said, f"{n}: {said}")
+    if n:
+        page.js("memtrace.model().doc.bands[0].steps.rows.forEach((row) => row.push(row[2] + 1))")
+        page.press("#zoom-all")
+        mt.check(want in text_of(page, "#moment .where"), f"{n}: {text_of(page, '#moment .where')}")
+
+
 def test_begins_with_a_step():
     """One step, the peak's; the button shows all. Not where something leaks: there all of the time counts."""
     with browser.open(page_of(recording())) as page:
@@ -217,6 +230,7 @@ def test_begins_with_a_step():
         mt.check(page.js("location.hash") == "", "an address that nobody asked for")
         page.press("#zoom-all")
         mt.check(page.js("memtrace.state.range") is None, "all is not all")
+        says_the_peaks_step(page, recording())
         clean(page)
 
 
@@ -503,6 +517,7 @@ def test_leak_and_hostile_names():
         mt.check(rows[0]["region"].startswith("keep </script><img src=x onerror="), rows[0]["region"])
         mt.check(len(rows) == 1, f"suspects: {rows}")
         mt.check("aten::cumsum" in text_of(page, "#growth"), text_of(page, "#growth"))
+        says_the_peaks_step(page, path)
         mt.check(rows[0]["per"] == "step" and rows[0]["bytes_slope"] == 32 * 128 * 4, f"the job keeps {32 * 128 * 4} a step: {rows[0]}")
         mt.check("onerror" in text_of(page, "body"), "the region's name is nowhere")
         mt.check(page.js("document.title").startswith("memtrace: ") and "owned" not in page.js("document.title"), "the job runs code")

@@ -201,7 +201,7 @@ static void test_steps_join(void **state)
 	uint64_t next = 0;
 
 	(void)state;
-	bands__init(&b, 8, 0);
+	bands__init(&b, 8, 5000); /* the end of the step 499 */
 	for (uint64_t i = 0; i < 1000; i++)
 		assert_int_equal(bands__step(&b, 7, i, 10 * i, 10 * i + 10), 0);
 	assert_true(b.procs[0]->steps.cnt <= 8);
@@ -214,6 +214,7 @@ static void test_steps_join(void **state)
 		next = s->last + 1;
 	}
 	assert_int_equal(next, 1000);
+	assert_int_equal(b.around_step, 499);
 	assert_int_equal(b.procs[0]->steps.told, 1000);
 	assert_int_equal(b.procs[0]->steps.sum_ns, 10000);
 	bands__done(&b);

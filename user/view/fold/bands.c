@@ -81,6 +81,8 @@ int bands__step(struct bands *b, uint32_t pid, uint64_t number, uint64_t from_ns
 
 	if (!p || (r = band_list__room(l, b->room)))
 		return r;
+	if (!b->around_step && from_ns < b->around_ns && b->around_ns <= to_ns)
+		b->around_step = number;
 	l->sum_ns += to_ns - from_ns;
 	l->told++;
 	if (l->cnt && (l->told - 1) % l->join) {

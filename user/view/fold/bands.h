@@ -39,7 +39,7 @@ struct bands_proc {
 struct bands {
 	struct bands_proc *procs[BANDS_PROCS_MAX];
 	uint32_t procs_cnt, room;
-	uint64_t around_ns;
+	uint64_t around_ns, around_step; /* the step that this moment is in; 0: in none */
 };
 
 void bands__init(struct bands *b, uint32_t room, uint64_t around_ns); /* room: of each list, at least 2 */

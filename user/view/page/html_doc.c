@@ -186,6 +186,12 @@ static void put_bands(struct doc_out *x)
 {
 	const struct bands *b = &x->d->bands;
 
+	if (b->around_step) {
+		section(x, "peak_step", '{');
+		json__u64(&x->j, "t", rel(x->d, b->around_ns));
+		json__u64(&x->j, "number", b->around_step);
+		json__end(&x->j, '}');
+	}
 	section(x, "bands", '[');
 	for (uint32_t i = 0; i < b->procs_cnt; i++) {
 		json__begin(&x->j, NULL, '{');

@@ -326,7 +326,8 @@ function drawHead() {
 		span(r.traced_ns) === span(r.duration_ns) ? `${span(r.duration_ns)} traced` : `${span(r.traced_ns)} of ${span(r.duration_ns)} traced`,
 		r.sampling ? `of ${count(r.sampling.steps_seen)} steps ${count(r.sampling.steps_traced)} traced` : r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
 	for (const [dev, d] of [...Object.entries(r.devices), ...(r.host ? [["host", r.host]] : [])]) {
-		fact(`${dev} peak`, bytes(d.peak), d.peak ? `at ${clock(d.peak_ns - r.start_ns, model.duration)}` : "");
+		const t = d.peak_ns - r.start_ns, step = stepWords(...stepOf(doc.bands, t), t, true);
+		fact(`${dev} peak`, bytes(d.peak), d.peak ? [`at ${clock(t, model.duration)}`, step].filter(Boolean).join(", ") : "");
 		fact(`${dev} live ${feed.source && !r.coverage.complete ? "now" : "at the end"}`, bytes(d.live));
 		fact(`${dev} allocated`, bytes(d.alloc_bytes), `in ${count(d.allocs)} blocks`);
 		if (d.ooms)
@@ -937,17 +938,23 @@ function phasesLeftOut() {
 		" Phases are here around the peak only.";
 }
 
+// Which of these processes was in a step then, after its begin and up to its end, and which step that was; else none of them.
+function stepOf(procs, t) {
+	return procs.map((p) => [p, p.steps.rows.find(([at, life]) => at < t && t <= at + life)]).find(([, step]) => step) || [procs[0], null];
+}
+
+// "in step 12", as the report says it. Of the peak the number is known where steps are joined, too.
+function stepWords(p, step, t, is_all) {
+	const number = is_all && doc.peak_step?.t === t ? doc.peak_step.number : step?.[3] === undefined ? step?.[2] : undefined;
+	if (number !== undefined)
+		return `in step ${number}${p && isSettling(p, number) ? " (settling)" : ""}`;
+	return step ? `in steps ${step[2]} to ${step[3]}` : "";
+}
+
 function bandsAt(t, steps_only) {
-	const words = [];
-	for (const p of bandProcs().slice(0, 1)) {
-		const step = p.steps.rows.find(([at, life]) => at <= t && t < at + life);
-		if (step)
-			words.push(step[3] === undefined ? `step ${step[2]}${isSettling(p, step[2]) ? " (settling)" : ""}` : `steps ${step[2]} to ${step[3]}`);
-		for (const kind of steps_only ? [] : PHASES)
-			if (p[kind].rows.some(([at, life]) => at <= t && t <= at + life))
-				words.push(kind);
-	}
-	return words.join(", ");
+	const [p, step] = stepOf(bandProcs(), t);
+	const phases = steps_only || !p ? [] : PHASES.filter((kind) => p[kind].rows.some(([at, life]) => at <= t && t <= at + life));
+	return [stepWords(p, step, t, !lane().pid), ...phases].filter(Boolean).join(", ");
 }
 
 /* --- the map of blocks ------------------------------------------------------------------------------------ */
