@@ -2,6 +2,7 @@
 """The kernel's view of a job with DataLoader workers, against what /proc itself says of each."""
 import json
 import re
+import sqlite3
 import subprocess
 import time
 
@@ -131,6 +132,18 @@ def fds_of(pid):
                               check=True).stdout)
 
 
+def said_by_exports(path, tmp, report):
+    """Readings of private and shared bytes: the database has JSON's, metrics the last of a process that is there."""
+    mt.ok(mt.memtrace("export", path, "--to", "sqlite", "-o", tmp / "a.db"), (0, 3))
+    with sqlite3.connect(tmp / "a.db") as db:
+        rows = db.execute("SELECT pid, t_ns, private, shared FROM process_use ORDER BY rowid").fetchall()
+    want = [(p["pid"], u["at_ns"], u["private"], u["shared"]) for p in report["processes"] for u in p.get("use_over_time", [])]
+    mt.check(rows == want and len(want) >= 4, f"{rows[:4]} and JSON {want[:4]}")
+    text = mt.ok(mt.memtrace("export", path, "--to", "openmetrics"), (0, 3)).stdout
+    told = {int(pid): int(value) for pid, value in re.findall(r'^memtrace_process_private_bytes\{pid="(\d+)"[^}]*\} (\d+)', text, re.M)}
+    mt.check(told == {p["pid"]: 0 if p["state"].startswith("exited") else p["use"]["private"] for p in report["processes"] if "use" in p}, str(told))
+
+
 def test_copies_of_a_large_dataset():
     """Two workers of more than 512 MiB copy what they share: by how much is told as it is in smaps, which this reads."""
     def read_of(path, pids):
@@ -163,6 +176,7 @@ def test_copies_of_a_large_dataset():
                 for key in ("private", "shared", "rss", "anon"):
                     mt.check(abs(use[key] - is_true[key]) <= 0.05 * is_true["rss"], f"{key}: {use}, smaps {is_true}")
                 mt.check(use["pss"] is None and use["huge"] is None, f"nobody has read these: {use}")
+        said_by_exports(path, tmp, report)
         line = next(l for l in report["verdict"] if l["kind"] == "workers")
         told = re.search(r"by copy-on-write: ([0-9.]+) ([MG])iB that they shared with their parent is copied now", line["text"])
         mt.check(told, line["text"])

@@ -234,6 +234,24 @@ def test_begins_with_a_step():
         clean(page)
 
 
+def test_private_bytes_over_time():
+    """A line for each process that was read often enough, beside its last value."""
+    with opened(page_of(recording())) as page:
+        heads, lines, cells, title = page.js("""(() => {
+            const report = memtrace.model().doc.report, read = (own) => ({private: own * 2 ** 20, shared: 0, at_ns: 0});
+            const p = (pid, owns) => ({...report.processes[0], pid, peak: pid, use: read(owns.at(-1)), use_over_time: owns.map(read)});
+            memtrace.show({report: {...report, processes: [p(2, [1, 8, 4]), {...report.processes[0], pid: 1, peak: 1, use: undefined, use_over_time: undefined}]}});
+            const all = (what) => [...document.querySelectorAll(`#processes ${what}`)];
+            return [all("th").map((e) => e.textContent), all("td path").map((e) => e.getAttribute("d")), all("tbody tr").map((e) => [...e.cells].slice(-2).map((c) => c.textContent)),
+                all("td").find((e) => e.querySelector("path")).title];
+        })()""")
+        mt.check(heads[-2:] == ["private", "private over time"], str(heads))
+        mt.check(lines == ["M1,14.25L36,2L71,9"], str(lines))  # 1, 8 and 4 of 8 MiB
+        mt.check(cells == [["4.00 MiB", ""], ["–", "–"]], str(cells))
+        mt.check("1.00 MiB at first, 4.00 MiB at the last of 3 readings; the most 8.00 MiB" == title, title)
+        clean(page)
+
+
 def test_timeline_by_hand():
     with opened(page_of(recording())) as page:
         first = text_of(page, "#moment")

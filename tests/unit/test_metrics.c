@@ -26,7 +26,7 @@ static char *metrics_of_everything(void)
 				  "POD_NAMESPACE=n", "CONTAINER_NAME=c", "CONTAINER_ID=i" };
 	struct report_step_dev made = { .cats[CAT_PARAMETER] = { .mean = { 1, 1 }, .at_peak = { 1, 1 } } };
 	struct report_dev dev = { .live = 1, .cats[CAT_PARAMETER].at_peak = 1 };
-	struct report_proc proc = { .pid = 7, .comm = "python", .labels = labels, .labels_cnt = 6 };
+	struct report_proc proc = { .pid = 7, .comm = "python", .labels = labels, .labels_cnt = 6, .use_ts_ns = 1 };
 	struct report_lane lane = { .pid = 7, .cats[CAT_PARAMETER] = 1 };
 	struct metrics_seen seen = { .cnt = 0 };
 	struct metrics_opts opts = { .seen = &seen, .memory_bytes = 2, .memory_available_bytes = 1 };

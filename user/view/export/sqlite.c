@@ -28,7 +28,7 @@
 #define BATCH_ROWS 1000000 /* of one transaction */
 
 enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
-	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_COMPILED, Q_LEARNED, Q_HELD,
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_COMPILED, Q_LEARNED, Q_HELD, Q_USE,
 	    Q_MAX };
 
 static const char *const stmts[Q_MAX] = {
@@ -56,6 +56,7 @@ static const char *const stmts[Q_MAX] = {
 		    " FROM blocks b JOIN events e ON e.id = (SELECT max(id) FROM events WHERE block = b.id AND id <= ?1"
 		    " AND kind IN ('create', 'preexisting', 'version')) WHERE b.device = ?2 AND b.size IS NOT NULL"
 		    " AND b.born_event <= ?1 AND (b.freed_event IS NULL OR b.freed_event > ?1)"),
+	[Q_USE] = "INSERT INTO process_use VALUES(?,?,?,?)",
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
 
@@ -482,6 +483,11 @@ static void put_processes(struct export_ctx *c, const struct report *r)
 		bind_text(c, Q_PROC, 5, labels);
 		bind(c, Q_PROC, 6, 6, NUMS(p->live, p->peak, p->rss_total, p->rss_peak, p->gone, p->exit_status));
 		step(c, Q_PROC);
+		for (uint32_t k = 0; k < p->own.points_cnt; k++) {
+			const struct own_point *at = &p->own.points[k];
+
+			INSERT(c, Q_USE, epoch(c, at->ts_ns), p->pid, at->own, at->shared);
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ static const char sqlite_tables[] =
 	" peak_event INTEGER, allocs INTEGER, frees INTEGER, ooms INTEGER);"
 	"CREATE TABLE processes(pid INTEGER, ppid INTEGER, comm TEXT, cmdline TEXT, labels TEXT, live INTEGER, peak INTEGER,"
 	" rss INTEGER, rss_peak INTEGER, gone INTEGER, exit_status INTEGER);"
+	"CREATE TABLE process_use(t_ns INTEGER, pid INTEGER, private INTEGER, shared INTEGER);"
 	"CREATE TABLE losses(reason TEXT PRIMARY KEY, count INTEGER);"
 	"CREATE TABLE notes(text TEXT);"
 	"CREATE TABLE blocks(id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, device INTEGER, ptr INTEGER, size INTEGER,"

@@ -213,21 +213,29 @@ static const struct {
 	const char *name, *type, *help;
 	size_t at;
 	int is_peak; /* of several, the highest is told and not the sum */
+	int is_use;  /* of those whose pages were counted; of one that has ended 0 */
 } proc_families[] = {
 	{ "process_live_bytes", "gauge", "Framework memory of the process, all devices.", OF_PROC(live), 0 },
 	{ "process_peak_bytes", "gauge", "Its highest value.", OF_PROC(peak), 1 },
 	{ "process_rss_bytes", "gauge", "Resident memory as the kernel said last.", OF_PROC(rss_total), 0 },
 	{ "process_rss_peak_bytes", "gauge", "Highest resident memory.", OF_PROC(rss_peak), 1 },
+	{ "process_private_bytes", "gauge", "Of its resident memory what it shares with no process, as last counted.",
+	  OF_PROC(use[MT_USE_PRIVATE]), .is_use = 1 },
 };
 
-static void put_process_family(struct out *x, size_t at, int is_peak)
+static void put_process_family(struct out *x, size_t f)
 {
 	uint64_t other = 0;
 	int has_other = 0;
 
 	for (size_t i = 0; i < x->r->procs_cnt; i++) {
-		uint64_t v = *(const uint64_t *)((const char *)&x->r->procs[i] + at);
+		const struct report_proc *p = &x->r->procs[i];
+		uint64_t v = *(const uint64_t *)((const char *)p + proc_families[f].at);
 
+		if (proc_families[f].is_use && !p->use_ts_ns)
+			continue;
+		if (proc_families[f].is_use && p->gone == 1)
+			v = 0;
 		if (x->is_shown[i]) {
 			sample(x);
 			label_process(x, (uint32_t)i);
@@ -235,7 +243,7 @@ static void put_process_family(struct out *x, size_t at, int is_peak)
 			continue;
 		}
 		has_other = 1;
-		other = !is_peak ? other + v : v > other ? v : other;
+		other = !proc_families[f].is_peak ? other + v : v > other ? v : other;
 	}
 	if (has_other) {
 		sample(x);
@@ -266,7 +274,7 @@ static void put_processes(struct out *x)
 	}
 	for (size_t f = 0; f < sizeof(proc_families) / sizeof(proc_families[0]); f++) {
 		family(x, proc_families[f].name, proc_families[f].type, "bytes", proc_families[f].help);
-		put_process_family(x, proc_families[f].at, proc_families[f].is_peak);
+		put_process_family(x, f);
 	}
 }
 

@@ -1354,12 +1354,17 @@ function drawPeakBlocks() {
 }
 
 function drawProcesses() {
+	const list = model.report.processes, read = list.some((p) => p.use), often = list.some((p) => p.use_over_time);
+	const own = (p) => p.use ? p.use.private : -1, ends = (p) => p.use_over_time.map((u) => u.private);
 	const columns = [{key: "pid", head: "pid"}, {key: "comm", head: "process", cls: "name", title: (p) => p.cmdline}, {key: "state", head: "state", cls: "text"},
 		inBytes("live", "live"), inBytes("peak", "peak"),
 		{key: "rss", head: "RSS", value: (p) => p.rss.total, cell: (p) => bytes(p.rss.total)},
-		{key: "rsspeak", head: "RSS peak", value: (p) => p.rss.peak, cell: (p) => bytes(p.rss.peak)}];
+		{key: "rsspeak", head: "RSS peak", value: (p) => p.rss.peak, cell: (p) => bytes(p.rss.peak)},
+		...read ? [{key: "private", head: "private", value: own, cell: (p) => p.use ? bytes(p.use.private) : "–"}] : [],
+		...often ? [{key: "over", head: "private over time", value: own, cell: (p) => p.use_over_time ? spark(ends(p)) : "–",
+			title: (p) => p.use_over_time && `${bytes(ends(p)[0])} at first, ${bytes(ends(p).at(-1))} at the last of ${ends(p).length} readings; the most ${bytes(Math.max(...ends(p)))}`}] : []];
 	$("processes").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Processes")),
-		...table("processes", columns, model.report.processes, "peak", {rows: 10, text: (p) => p.comm, again: drawProcesses}));
+		...table("processes", columns, list, "peak", {rows: 10, text: (p) => p.comm, again: drawProcesses}));
 }
 
 /* --- modules ---------------------------------------------------------------------------------------------- */
