@@ -68,13 +68,15 @@ def test_reports_fit_the_terminal():
         path = tmp / "a.mtr"
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", path))
         for words in (["report"], ["report", "-v"], ["report", "--leaks"], ["report", "--by", "module"], ["report", "--at", "peak"],
-                      ["diff", path]):
+                      ["diff", path], ["estimate"], ["estimate", "--checkpoint", "*"]):
             code, text = on_terminal(*words, path, columns=80)
             lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
             if "--at" in words:
                 mt.check(not re.search(r"(?m)^  .* 0 B +(-|0.0 %) ", text), f"rows that hold nothing: {text}")
             wide = [line for line in lines if len(line) > 80 and "memtrace " not in line]
             mt.check(code == 0 and len(lines) > 3 and not wide, f"{words}: {code} {wide or text}")
+        held = mt.ok(mt.memtrace("report", "--md", "--at", "peak", path)).stdout
+        mt.check("| PARAMETER | " in held and not re.search(r"(?m)^\|.* \| 0 B \| 0\.0 % \|", held), f"rows that hold nothing: {held}")
 
 
 def test_standard_streams():

@@ -81,7 +81,7 @@ def test_database_holds_a_moment():
                                 ("sqlite", ("--from", "1s"), ("whole recording", "--at WHEN alone")),
                                 ("torch-timeline", ("--at", "step 3"), ("whole recording", "memtrace report FILE --at 'step 3'")),
                                 ("openmetrics", ("--at", "peak"), ("memtrace report FILE --at 'peak'", "html and sqlite")),
-                                ("trace-svg", ("--at", "2s"), ("one moment", "memtrace report FILE --at")),
+                                ("trace-svg", ("--at", at), ("one moment", "memtrace report FILE --at")),
                                 ("html", ("--at", "99h"), ("after the end",)), ("sqlite", ("--at", "step 100000"), ("no whole step 100000",))):
             mt.expect_failure(mt.memtrace("export", path, "--to", to, *args, "-o", tmp / "x"), 1, *words)
             mt.check(not (tmp / "x").exists(), f"{to} left a file")

@@ -191,35 +191,54 @@ static int is_row(const struct held_view *v, const struct holding *row)
 	return row->bytes || v->said->from || v->said->to;
 }
 
-/* Nothing was held or allocated; or, of what nobody asked for, nothing is known. */
-static int is_left_out(const struct view_opts *opts, size_t at, const struct holding *rows, size_t cnt)
+static size_t rows_cnt(const struct held_view *v, const struct holding *rows, size_t cnt)
 {
-	return !cnt || (!opts->has_by && tables[at].by >= HELD_BY_LINE && cnt == 1 && !rows[0].name[0]);
+	size_t known = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		known += (size_t)is_row(v, &rows[i]);
+	return known;
+}
+
+/* Nothing was held or allocated; or, of what nobody asked for, nothing is known. */
+static int is_left_out(const struct held_view *v, const struct view_opts *opts, size_t at, const struct holding *rows,
+		       size_t cnt)
+{
+	return !rows_cnt(v, rows, cnt) || (!opts->has_by && tables[at].by >= HELD_BY_LINE && cnt == 1 && !rows[0].name[0]);
+}
+
+typedef void (*row_fn)(struct table_lines *l, const void *row);
+
+/* How many. */
+static size_t put_rows(struct table_lines *l, row_fn put, const struct held_view *v, const struct holding *rows, size_t cnt,
+		       size_t top)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < cnt && shown < top; i++)
+		if (is_row(v, &rows[i])) {
+			put(l, &rows[i]);
+			shown++;
+		}
+	return shown;
 }
 
 static void put_table(struct page *p, const struct held_view *v, const struct view_opts *opts, size_t at, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, v->r);
 	struct holding all, wanted;
-	size_t cnt, known = 0, shown = 0;
 	struct table_lines l;
+	size_t cnt;
 	const struct holding *rows = rows_of(v, tables[at].by, &cnt);
 
 	holdings__sums(v->h, &all, &wanted);
-	for (size_t i = 0; i < cnt; i++)
-		known += (size_t)is_row(v, &rows[i]);
-	if (!known || is_left_out(opts, at, rows, cnt))
+	if (is_left_out(v, opts, at, rows, cnt))
 		return;
 	d.whole = wanted.bytes;
 	d.index = tables[at].by;
 	page__heading(p, tables[at].title);
 	table_lines__begin(&l, p, &table, &d);
-	for (size_t i = 0; i < cnt && shown < top; i++)
-		if (is_row(v, &rows[i])) {
-			table_lines__row(&l, &rows[i]);
-			shown++;
-		}
-	page__more(p, shown, known, "rows (--top, --json)");
+	page__more(p, put_rows(&l, table_lines__row, v, rows, cnt, top), rows_cnt(v, rows, cnt), "rows (--top, --json)");
 }
 
 static int is_shown(const struct view_opts *opts, size_t at)
@@ -267,13 +286,12 @@ int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *o
 		size_t cnt;
 		const struct holding *rows = rows_of(v, tables[i].by, &cnt);
 
-		if (!is_shown(opts, i) || is_left_out(opts, i, rows, cnt))
+		if (!is_shown(opts, i) || is_left_out(v, opts, i, rows, cnt))
 			continue;
 		d.index = tables[i].by;
 		page__printf(&p, "\n%s\n", tables[i].title);
 		table_md__begin(&l, &p, &table, &d);
-		for (size_t k = 0; k < cnt && k < (opts->has_by ? opts->top : SHORT_ROWS); k++)
-			table_md__row(&l, &rows[k]);
+		(void)put_rows(&l, table_md__row, v, rows, cnt, opts->has_by ? opts->top : SHORT_ROWS);
 	}
 	return page__done(&p);
 }
