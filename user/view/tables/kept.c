@@ -11,7 +11,7 @@
 
 #define WIDTH 112
 #define CELL 11
-#define OP_COLS 26
+#define OP_COLS 20 /* at least */
 
 static double share(double part, double whole)
 {
@@ -128,9 +128,9 @@ static void kept_for(struct cell *c, const void *row)
 }
 
 static const struct column columns[] = {
-	{ "op", "made by", COL_OR_NULL, VIA(op), TEXT(5, OP_COLS, .gap = 2) },
+	{ "op", "made by", COL_OR_NULL, VIA(op), TEXT(5, OP_COLS, .wide = 1, .gap = 2) },
 	{ "region", NULL, COL_OR_NULL, VIA(region) },
-	{ "last_op", "used last by", COL_OR_NULL, VIA(last_op), TEXT(6, OP_COLS, .gap = 1) },
+	{ "last_op", "used last by", COL_OR_NULL, VIA(last_op), TEXT(6, OP_COLS, .wide = 1, .gap = 1) },
 	{ "line", NULL, COL_OR_NULL, VIA(line) },
 	{ "module", NULL, COL_OR_NULL, VIA(module) },
 	{ "root", NULL, COL_OR_NULL, VIA(root) },
@@ -142,6 +142,18 @@ static const struct column columns[] = {
 };
 
 static const struct table row_table = TABLE(columns);
+
+/* Under the operators: they come after the numbers. */
+static void put_holder(const struct table_lines *l, const char *holder)
+{
+	unsigned at = 6;
+
+	for (unsigned i = 0; i < l->cnt && !l->cols[i]->text.wide; i++)
+		at += l->widths[i] + l->cols[i]->text.gap;
+	page__printf(l->p, "%*s", (int)at, "");
+	page__cell(l->p, holder, (int)(l->p->width - at));
+	page__end_line(l->p);
+}
 
 static void put_rows(struct page *p, const struct kept_view *v, size_t top)
 {
@@ -159,11 +171,8 @@ static void put_rows(struct page *p, const struct kept_view *v, size_t top)
 	for (size_t i = 0; i < shown; i++) {
 		table_lines__row(&l, &k->rows[i]);
 		holder_text(v, &k->rows[i], holder, sizeof(holder));
-		if (!holder[0])
-			continue;
-		page__printf(p, "%*s", 4 * CELL + 6, "");
-		page__cell(p, holder, 2 * OP_COLS);
-		page__end_line(p);
+		if (holder[0])
+			put_holder(&l, holder);
 	}
 	page__more(p, shown, k->rows_cnt, "(--top, --json)");
 }
@@ -233,7 +242,7 @@ int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts 
 {
 	char safe[TEXT_BYTES_MAX], dev[16], a[24];
 	struct page p;
-	int err = page__init(&p, out, opts->width > WIDTH ? opts->width : WIDTH, opts->color);
+	int err = page__open(&p, out, opts, WIDTH);
 
 	if (err)
 		return err;

@@ -151,7 +151,7 @@ static void kept_now(struct cell *c, const void *row)
 }
 
 static const struct column columns[] = {
-	{ "module", "module", COL_TEXT, VIA(module), TEXT(6, 63, .gap = 2) },
+	{ "module", "module", COL_TEXT, VIA(module), TEXT(6, 30, .wide = 1, .gap = 2) },
 	{ "bytes", "not kept", COL_BYTES, VIA(not_kept), TEXT(2, 11) },
 	{ "saved", "kept now", COL_BYTES, VIA(kept_now), TEXT(1, 11) },
 	{ "time_ns", "runs again", COL_NS, OF(recompute_module, time_ns), TEXT(3, 12) },
@@ -161,7 +161,7 @@ static const struct column columns[] = {
 	{ "is_chosen", NULL, COL_BOOL, OF(recompute_module, is_chosen) },
 };
 
-static const struct table module_table = TABLE(columns);
+static const struct table module_table = TABLE(columns, .spare = -24);
 
 static void put_modules(struct page *p, const struct whatif_view *v)
 {
@@ -208,7 +208,7 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 	const struct whatif *w = v->w;
 	char safe[TEXT_BYTES_MAX], text[400], dev[16], a[24], b[24];
 	struct page p;
-	int err = page__init(&p, out, opts->width ? opts->width : WIDTH, opts->color);
+	int err = page__open(&p, out, opts, WIDTH);
 
 	if (err)
 		return err;
