@@ -196,6 +196,32 @@ def test_memory_of_no_tensor():
         mt.check(f"verdict.py:{line} in " in lines[0]["text"], f"{lines}")
 
 
+def says_no_growth(rep):
+    return not rep["leaks"] and not any("rowing:" in l["text"] or "grows by" in l["text"] for l in rep["verdict"])
+
+
+def test_loading():
+    """A job that has made no step yet loads: it is not told as growing, in tensors or beside them."""
+    with mt.scratch() as d, mt.start("record", "-o", d / "a.mtr", "--", mt.PYTHON, mt.JOBS / "verdict.py", "loading", "--quiet") as tracer:
+        looks = []
+
+        def steps():
+            rep = grown.so_far(d / "a.mtr")
+            if rep and not rep["steps"]:
+                looks.append(rep["verdict"])
+                mt.check(says_no_growth(rep) and rep["leaks_watched"]["too_short"], f"{rep['verdict']}")
+            return rep and rep["steps"] >= 20
+        mt.wait_until(steps, "twenty steps", 120, 1)
+        job, = {p["pid"] for p in mt.report(d / "a.mtr")["processes"]}
+        tracer.signal(signal.SIGINT)
+        code = tracer.wait(60)
+        os.kill(job, signal.SIGTERM)
+        mt.check(code in (0, 3) and len(looks) >= 6, f"{looks} {tracer.err[-3:]}")
+        rep = mt.report(d / "a.mtr")
+        mt.check(says_no_growth(rep), f"{rep['verdict']}")
+        mt.note(f"{len(looks)} looks before the first step")
+
+
 def test_rank():
     """One of four ranks has 4 MiB more than its like."""
     with mt.scratch() as d:

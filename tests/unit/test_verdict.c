@@ -209,7 +209,9 @@ static void memory_beside_tensors_that_grows(void **state)
 		f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + 98 * S + i;
 	f.r.marks.steps_total = STEPS;
 	assert_int_equal(facts_of_growing(&f.r).grown, 0);
-	f.r.marks.steps_total = STEPS + 1; /* the first ones are not known any more */
+	f.r.marks.steps_total = STEPS + 1; /* it is within one */
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	f.r.marks.steps_total = STEPS + 2; /* the first ones are not known any more */
 	assert_true(facts_of_growing(&f.r).grown > 0);
 	for (size_t i = 60; i < 100; i++) /* a cache that has filled */
 		rss[i].live_end = rss[60].live_end;
@@ -217,6 +219,46 @@ static void memory_beside_tensors_that_grows(void **state)
 	for (size_t i = 0; i < 100; i++) /* 40 MiB in all */
 		rss[i].live_end = (1000 + 4 * i / 10) * MIB;
 	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+}
+
+/* What runs and has made no step yet may load, for a minute; what is over, or is no job of steps, is judged by what it did. */
+static void what_loads_is_no_growth(void **state)
+{
+	struct report_window first = { .begin_ns = FIX_T0 + 18 * S, .steps = 1 };
+	struct point rss[100];
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++)
+		rss[i] = (struct point){ FIX_T0 + i * S, (1000 + 100 * i) * MIB, (1000 + 100 * i) * MIB };
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ rss, 20, S };
+	f.r.marks.steps_cnt = 0;
+	f.r.run.ended = 0;
+	f.r.run.end_ts_ns = FIX_T0 + 20 * S;
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	f.r.run.ended = 1;
+	assert_true(facts_of_growing(&f.r).grown > 0);
+	f.r.run.ended = 0;
+	f.procs[0].gone = 1;
+	assert_true(facts_of_growing(&f.r).grown > 0);
+	f.procs[0].gone = 0;
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .steps_seen = 3 }; /* none of them traced */
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	f.r.sampling.steps_traced = f.r.sampling.windows = f.r.sampling.traced_cnt = 1;
+	f.r.sampling.traced = &first;
+	assert_int_equal(facts_of_growing(&f.r).grown, 0); /* two seconds of steps */
+	first.begin_ns = FIX_T0 + 2 * S;
+	assert_true(facts_of_growing(&f.r).grown > 0);
+	f.r.sampling = (struct report_sampling){ .is_on = 0 };
+	f.r.kernel.kinds[MT_RSS_ANON].cnt = 100;
+	f.r.run.end_ts_ns = FIX_T0 + 100 * S;
+	assert_true(facts_of_growing(&f.r).grown > 0); /* a service that grows */
+	for (size_t i = 50; i < 100; i++) /* … and one that has loaded */
+		rss[i].live_end = rss[49].live_end;
+	for (size_t s = 61; s <= 100; s++) {
+		f.r.kernel.kinds[MT_RSS_ANON].cnt = s;
+		f.r.run.end_ts_ns = FIX_T0 + s * S;
+		assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	}
 }
 
 /* It matters by what all steps made of it, and says what it was counted in. */
@@ -994,6 +1036,7 @@ int main(void)
 		cmocka_unit_test_setup(growth_in_gaps_is_not_said, sound),
 		cmocka_unit_test_setup(a_moment_between_windows_is_told, sound),
 		cmocka_unit_test_setup(memory_beside_tensors_that_grows, sound),
+		cmocka_unit_test_setup(what_loads_is_no_growth, sound),
 		cmocka_unit_test_setup(a_leak_of_some_steps, sound),
 		cmocka_unit_test_setup(what_was_not_seen_is_not_complete, sound),
 		cmocka_unit_test_setup(before_the_first_traced_step, sound),

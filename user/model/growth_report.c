@@ -47,13 +47,21 @@ static struct growth_clock clock_now(const struct model *m, const struct proc *p
 	return c;
 }
 
+/* What builds a model or loads weights grows, and has made no step yet. Of what is over no more is to be known. */
+static uint32_t ticks_least(const struct model *m, const struct proc *p, const struct growth_clock *c)
+{
+	bool may_load = c->kind == GROWTH_BY_TIME && !p->gone && !m->told.ended;
+
+	return may_load ? REPORT_LOADING_NS / GROWTH_TICK_NS : GROWTH_TICKS_MIN;
+}
+
 static size_t warm_points(size_t points)
 {
 	return points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
 }
 
 /* The trends after warming up; false: it is none. */
-static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
+static bool suspect__judge(struct suspect *s, const struct growth_clock *c, uint32_t least)
 {
 	uint64_t blocks[GROWTH_SLOTS];
 	size_t used, warm;
@@ -61,7 +69,7 @@ static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
 	growth_row__settle(&s->settled, c);
 	used = growth_row__used(&s->settled);
 	s->warm = warm = warm_points(used);
-	if (c->tick < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
+	if (c->tick < least || used < warm + TREND_POINTS_MIN)
 		return false;
 	if (c->windows && c->windows < GROWTH_WINDOWS_MIN)
 		return false;
@@ -117,7 +125,7 @@ static int suspects__find(struct suspects *all, const struct model *m, struct re
 		if (!p)
 			continue;
 		c = clock_now(m, p);
-		if (!suspect__judge(&s, &c))
+		if (!suspect__judge(&s, &c, ticks_least(m, p, &c)))
 			continue;
 		if (all->cnt == room) {
 			struct suspect *v = reallocarray(all->v, room ? 2 * room : 16, sizeof(*v));
@@ -326,6 +334,7 @@ static void growth__report_ticks(const struct model *m, struct report_leaks *ret
 {
 	const struct proc *p;
 
+	ret->ticks_least = GROWTH_TICKS_MIN;
 	ret->not_watched = m->growth.not_watched;
 	TAILQ_FOREACH(p, &m->procs.all, all) {
 		struct growth_clock c = clock_now(m, p);
@@ -335,9 +344,9 @@ static void growth__report_ticks(const struct model *m, struct report_leaks *ret
 			continue;
 		ret->ticks = c.tick;
 		ret->per_step = steps;
+		ret->ticks_least = ticks_least(m, p, &c);
 	}
-	ret->ticks_least = GROWTH_TICKS_MIN;
-	ret->too_short = ret->ticks < GROWTH_TICKS_MIN;
+	ret->too_short = ret->ticks < ret->ticks_least;
 }
 
 int growth__report(const struct model *m, size_t top, struct report *r)

@@ -14,6 +14,8 @@ enum report_held { HELD_UNKNOWN = 0, HELD_ITSELF, HELD_GRAPH, HELD_NONE, HELD_UN
 
 enum report_sure { SURE_LOW = 1, SURE_MEDIUM, SURE_HIGH };
 
+#define REPORT_LOADING_NS 60000000000ull /* what still runs and has made no step may build its model, or load, for so long */
+
 /* Blocks of one place that live across steps and grow in number: perhaps a leak (docs/leaks.md). */
 struct report_leak {
 	char *op, *region; /* "" none */

@@ -309,6 +309,28 @@ struct facts_holes facts_of_holes(const struct report *r)
 #define GROWING_LEAST (64ull << 20) /* libraries and caches have as much */
 #define GROWING_PART 20		    /* of all that the processes have */
 
+/* When its first step was over, or of some traced steps began: what it loads before is how it begins. 0: that is not known. */
+static uint64_t first_step_ns(const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+
+	if (r->marks.steps_cnt && r->marks.steps_cnt + r->procs_cnt >= r->marks.steps_total) /* each may be within one */
+		return r->marks.steps[0].at[MARK_STEP].ts_ns;
+	for (size_t i = 0; i < s->traced_cnt && s->traced_cnt == s->windows; i++)
+		if (s->traced[i].steps)
+			return s->traced[i].begin_ns;
+	return 0;
+}
+
+/* Whether what was seen of it may be how it begins: it has not made a step, or none that was traced. */
+static bool may_load(const struct report *r)
+{
+	if (r->sampling.is_on && r->sampling.steps_seen)
+		return !r->sampling.steps_traced;
+	return !r->marks.steps_total && !r->run.ended && facts_to_record(r) &&
+	       r->run.end_ts_ns - r->run.start_ts_ns < REPORT_LOADING_NS;
+}
+
 /* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
 struct facts_growing facts_of_growing(const struct report *r)
 {
@@ -322,12 +344,8 @@ struct facts_growing facts_of_growing(const struct report *r)
 		begin_ns = !end_ns && held->points[i].live_end ? held->points[i].ts_ns : begin_ns;
 		end_ns = held->points[i].live_end ? held->points[i].ts_ns : end_ns;
 	}
-	if (r->marks.steps_cnt && r->marks.steps_cnt == r->marks.steps_total) { /* what it loads before is how it begins */
-		uint64_t first_ns = r->marks.steps[0].at[MARK_STEP].ts_ns;
-
-		begin_ns = first_ns > begin_ns ? first_ns : begin_ns;
-	}
-	if (end_ns < begin_ns + GROWING_NS)
+	begin_ns = first_step_ns(r) > begin_ns ? first_step_ns(r) : begin_ns;
+	if (end_ns < begin_ns + GROWING_NS || may_load(r))
 		return f;
 	begin_ns += (end_ns - begin_ns) / 4;
 	for (size_t i = 0; i < GROWING_POINTS; i++)

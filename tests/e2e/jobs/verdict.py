@@ -9,14 +9,16 @@
     holes    600 MiB of small tensors, of which all but every 16th go; then small steps
     trimmed  the same, and malloc_trim(0) behind it
     bytes    a list that gets a bytearray of 1 MiB in each step
+    loading  modules and bytearrays are made for twelve seconds, and then there are steps
 """
 import ctypes
 import signal
 import sys
+import time
 
 import job
 
-KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed", "bytes")
+KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed", "bytes", "loading")
 
 
 def spike(torch, args):
@@ -43,6 +45,14 @@ def keeps_bytes(torch, args):
         return inner()
 
     return step
+
+
+def loading(torch, args):
+    inner, kept = state(torch, args), []
+    for _ in range(60):
+        kept.append((torch.nn.Linear(2048, 1024), bytearray(b"1") * (8 << 20)))
+        time.sleep(0.2)
+    return lambda: inner() if kept else None
 
 
 def state(torch, args):
@@ -115,7 +125,7 @@ def build(args):
     import torch
 
     return {"spike": spike, "state": state, "workers": workers, "growing": growing, "holes": holes, "trimmed": holes,
-            "bytes": keeps_bytes}[KIND](torch, args)
+            "bytes": keeps_bytes, "loading": loading}[KIND](torch, args)
 
 
 if __name__ == "__main__":
