@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Rules about the end: memory was refused; somebody died. */
+/* Words of the end: memory was refused; somebody died. */
 #include <inttypes.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -8,11 +8,11 @@
 #include "event/event.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
-#include "verdict/rules.h"
+#include "verdict/say.h"
 
-static void say_rise(char *text, const struct judge *j, const struct report_oom *o)
+static void say_rise(char *text, const struct judge *j)
 {
-	struct facts_rise rise = facts_of_rise(j->r, o);
+	struct facts_rise rise = j->f->rise;
 	char a[24], b[24];
 
 	if (rise.ns)
@@ -34,17 +34,17 @@ static void say_who_held(struct verdict_line *l, const struct judge *j, const st
 		say_command(l, " --pid %u", o->pid);
 }
 
-static void say_refused(const struct judge *j, const struct report_oom *o)
+static void say_asked(const struct judge *j, struct verdict_line *l, const struct report_oom *o)
 {
-	struct verdict_line *l = line(j, VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, o->asked);
 	char a[24], b[24], c[24], dev[16], op[TEXT_BYTES_MAX];
 
+	l->bytes = o->asked;
 	say(l->text, "Out of memory after %s: %s refused %s in %s", fmt_ns(a, after(j->r, o->ts_ns)), dev_name(o->dev, dev),
 	    fmt_bytes(b, o->asked), name(op, o->op, "no operator"));
 	if (o->times > 1)
 		say(l->text, ", %" PRIu64 " times", o->times);
 	say(l->text, "; %s were live", fmt_bytes(a, o->live));
-	say_rise(l->text, j, o);
+	say_rise(l->text, j);
 	if (o->reserved)
 		say(l->text, ", %s reserved, of it %s free in pieces of %s at most", fmt_bytes(a, o->reserved),
 		    fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
@@ -65,18 +65,18 @@ static int has_gpu(const struct report *r)
 	return 0;
 }
 
-static void say_killed(const struct judge *j, const struct report_oom *o)
+static void say_killed(const struct judge *j, struct verdict_line *l, const struct report_oom *o)
 {
-	struct verdict_line *l = line(j, VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, o->rss_total);
 	char a[24], b[24], comm[TEXT_BYTES_MAX];
 
+	l->bytes = o->rss_total;
 	say(l->text, o->marked ? "The kernel's OOM killer took process %u (%s) after %s" :
 				 "Process %u (%s) was killed after %s, as the kernel's OOM killer was at work", o->pid,
 	    name(comm, o->comm, "?"), fmt_ns(a, after(j->r, o->ts_ns)));
 	if (o->rss_total)
 		say(l->text, "; its RSS was %s (anonymous %s)", fmt_bytes(a, o->rss_total), fmt_bytes(b, o->rss[MT_RSS_ANON]));
 	if (o->rss_total)
-		say_rise(l->text, j, o);
+		say_rise(l->text, j);
 	if (has_gpu(j->r) || j->r->sampling.is_on) /* live is not of what RSS counts, or not all of it */
 		return;
 	if (o->live && o->live >= o->rss[MT_RSS_ANON] / 2)
@@ -86,11 +86,15 @@ static void say_killed(const struct judge *j, const struct report_oom *o)
 		    "--stacks=python it says which lines made the rest", fmt_bytes(a, o->live));
 }
 
-/* A signal alone says nothing of memory; SIGKILL may be anybody's. */
-static void say_died(const struct judge *j, const struct report_oom *o)
+void say_refused(const struct judge *j, struct verdict_line *l)
 {
+	(j->f->refusal->kind == OOM_DEATH ? say_killed : say_asked)(j, l, j->f->refusal);
+}
+
+void say_died(const struct judge *j, struct verdict_line *l)
+{
+	const struct report_oom *o = j->f->death;
 	int sig = WTERMSIG((int)o->exit_status);
-	struct verdict_line *l = line(j, VERDICT_DIED, sig == SIGKILL ? VERDICT_HINT : VERDICT_PROBLEM, 0);
 	const char *abbrev = sigabbrev_np(sig);
 	char a[24], comm[TEXT_BYTES_MAX];
 
@@ -100,36 +104,7 @@ static void say_died(const struct judge *j, const struct report_oom *o)
 		say(l->text, "; the kernel's OOM killer has left no trace of it");
 }
 
-/* The traced process itself, by its own will. */
-static void judge_exit(const struct judge *j)
+void say_exit(const struct judge *j, struct verdict_line *l)
 {
-	for (size_t i = 0; i < j->r->procs_cnt; i++) {
-		const struct report_proc *p = &j->r->procs[i];
-		int status = (int)p->exit_status;
-		struct verdict_line *l;
-
-		if (p->pid != j->r->run.pid || p->gone != 1 || !WIFEXITED(status) || !WEXITSTATUS(status))
-			continue;
-		l = line(j, VERDICT_DIED, VERDICT_HINT, 0);
-		say(l->text, "The job ended with exit code %d", WEXITSTATUS(status));
-		return;
-	}
-}
-
-/* The last refusal or kill, else the last death. */
-void judge_ends(const struct judge *j)
-{
-	const struct report_oom *o = facts_refusal(j->r);
-	const struct report *r = j->r;
-
-	if (o) {
-		(o->kind == OOM_DEATH ? say_killed : say_refused)(j, o);
-		return;
-	}
-	for (size_t i = r->ooms.cnt; i-- > 0;)
-		if (!signal_sends_away(WTERMSIG((int)r->ooms.rows[i].exit_status))) {
-			say_died(j, &r->ooms.rows[i]);
-			return;
-		}
-	judge_exit(j);
+	say(l->text, "The job ended with exit code %d", j->f->exit_code);
 }

@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "event/event.h"
 #include "event/rank_label.h"
 #include "timeline/report.h"
-#include "timeline/trend.h"
+#include "verdict/rules.h"
 
 const struct report_dev *facts_device(const struct report *r)
 {
@@ -74,7 +75,6 @@ static int by_size(const void *pa, const void *pb)
 /* --- steps ----------------------------------------------------------------------------------------------- */
 
 #define STEPS_MAX 1024
-#define NEAR_PART 100 /* of the peak: so much less still counts as reached */
 
 static const struct report_proc *proc_with_steps(const struct report *r)
 {
@@ -128,7 +128,7 @@ struct facts_steps facts_of_steps(const struct report *r)
 	f.median = peaks[f.cnt / 2];
 	for (size_t i = 0; i < f.cnt; i++) {
 		f.near += peaks[i] >= f.peak - f.peak / NEAR_PART;
-		f.high += peaks[i] >= f.median + (f.peak - f.median) / 2;
+		f.high += peaks[i] >= f.median + (f.peak - f.median) / SPIKE_PART;
 	}
 	f.is_cut = f.proc->marks_cnt[MARK_STEP] > f.cnt + unseen;
 	f.outside = f.proc->peak > f.peak && f.proc->peak - f.peak > f.peak / NEAR_PART;
@@ -146,225 +146,6 @@ uint32_t facts_to_record(const struct report *r)
 	return pid;
 }
 
-/* --- workers --------------------------------------------------------------------------------------------- */
-
-#define GROWS_READS 3	/* of a worker: readings, and … */
-#define GROWS_PERCENT 60 /* … of the steps from one to the next so many go up */
-
-/* What grows once, when a worker begins, is no growth over time. */
-static void worker_grows(struct facts_workers *f, const struct report_own *o)
-{
-	uint64_t grown = o->own_last > o->own_first ? o->own_last - o->own_first : 0;
-	uint64_t unshared = o->shared_first > o->shared_last ? o->shared_first - o->shared_last : 0;
-
-	if (o->reads < GROWS_READS || o->rises * 100 < (o->reads - 1) * GROWS_PERCENT || grown > UINT64_MAX - f->grown)
-		return;
-	f->grown += grown;
-	f->unshared += unshared < grown ? unshared : grown;
-	f->span_ns = o->last_ns - o->first_ns > f->span_ns ? o->last_ns - o->first_ns : f->span_ns;
-}
-
-static uint64_t add_u64(uint64_t a, uint64_t b)
-{
-	return a < UINT64_MAX - b ? a + b : UINT64_MAX;
-}
-
-/*
- * What all processes have, what they share counted once. Where PSS is not known of one of them, as much of that as the one has
- * that has most: no less can be there.
- */
-static uint64_t all_bytes(const struct report *r)
-{
-	uint64_t pss = 0, own = 0, shared = 0;
-	int is_known = 1;
-
-	for (size_t i = 0; i < r->procs_cnt; i++) {
-		const struct report_proc *p = &r->procs[i];
-
-		is_known = is_known && !(p->use_unknown & 1u << MT_USE_PSS);
-		pss = add_u64(pss, p->use[MT_USE_PSS]);
-		own = add_u64(own, p->use[MT_USE_PRIVATE]);
-		shared = p->use[MT_USE_SHARED] > shared ? p->use[MT_USE_SHARED] : shared;
-	}
-	return is_known ? pss : add_u64(own, shared);
-}
-
-struct facts_workers facts_of_workers(const struct report *r)
-{
-	struct facts_workers f = { .all = all_bytes(r) };
-
-	for (size_t i = 0; i < r->procs_cnt; i++) {
-		const struct report_proc *p = &r->procs[i];
-		uint64_t own = p->use[MT_USE_PRIVATE];
-
-		if (!p->comm || strncmp(p->comm, "pt_data_worker", 14) || !own)
-			continue;
-		f.cnt++;
-		f.own += own < UINT64_MAX - f.own ? own : 0;
-		f.largest = own > f.largest ? own : f.largest;
-		worker_grows(&f, &p->own);
-	}
-	f.grown = f.grown > f.own || !f.span_ns ? 0 : f.grown;
-	return f;
-}
-
-/* --- holes ------------------------------------------------------------------------------------------------ */
-
-/* More than one process with memory: what forks share is counted in each of them. */
-static int has_one_process(const struct report *r)
-{
-	size_t cnt = 0;
-
-	for (size_t i = 0; i < r->procs_cnt; i++)
-		cnt += r->procs[i].rss_peak > 0;
-	return cnt == 1;
-}
-
-/* Its value at the end of the bucket that has this time; of none the one before. */
-static uint64_t at_time(const struct series *s, uint64_t ts_ns)
-{
-	uint64_t ret = 0;
-
-	for (size_t i = 0; i < s->cnt && s->points[i].ts_ns <= ts_ns; i++)
-		ret = s->points[i].live_end;
-	return ret;
-}
-
-/* What it has beside its blocks: as much as it had when the first of them was there. */
-static uint64_t without_blocks(const struct series *held, const struct series *live)
-{
-	for (size_t i = 0; i < live->cnt; i++)
-		if (live->points[i].live_max) {
-			uint64_t all = at_time(held, live->points[i].ts_ns + live->bucket_ns - 1);
-
-			return all > live->points[i].live_max ? all - live->points[i].live_max : 0;
-		}
-	return UINT64_MAX;
-}
-
-static const struct report_dev *malloc_or_cpu(const struct report *r)
-{
-	const struct report_dev *ret = NULL;
-
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if ((r->devs[i].dev == MT_DEV_HOST || (r->devs[i].dev == MT_DEV_CPU && !ret)) && r->devs[i].peak)
-			ret = &r->devs[i];
-	return ret;
-}
-
-#define HOLES_STEPS 8		   /* since the peak so many steps are over, … */
-#define HOLES_NS 5000000000ull	   /* … or where there are none so much time: what a step uses again is no hole */
-
-/* When its last step was over, where there are any: what it gives back on its way out is another matter. 0: too soon to say. */
-static uint64_t end_of_holes(const struct report *r, uint64_t peak_ns, uint64_t end_ns)
-{
-	size_t steps = 0;
-
-	for (size_t i = 0; i < r->marks.steps_cnt; i++)
-		steps += r->marks.steps[i].begin_ts_ns >= peak_ns;
-	if (!r->marks.steps_cnt)
-		return end_ns > peak_ns && end_ns - peak_ns >= HOLES_NS ? end_ns : 0;
-	if (steps < HOLES_STEPS)
-		return 0;
-	return r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns;
-}
-
-struct facts_holes facts_of_holes(const struct report *r)
-{
-	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
-	const struct report_dev *d = malloc_or_cpu(r);
-	struct facts_holes f = { .held = UINT64_MAX }, none = { 0 };
-	uint64_t from_ns, end_ns = 0, base, freed;
-
-	for (size_t i = 0; i < held->cnt; i++)
-		end_ns = held->points[i].live_end ? held->points[i].ts_ns : end_ns; /* when it ends it has nothing */
-	if (!d || r->sampling.is_on || !has_one_process(r))
-		return none;
-	base = without_blocks(held, &d->series);
-	end_ns = end_of_holes(r, d->peak_ts_ns, end_ns);
-	if (base == UINT64_MAX || end_ns <= d->peak_ts_ns)
-		return none;
-	from_ns = end_ns - (end_ns - d->peak_ts_ns) / 2;
-	f.span_ns = end_ns - from_ns;
-	for (size_t i = 0; i < held->cnt; i++)
-		if (held->points[i].ts_ns >= from_ns && held->points[i].ts_ns <= end_ns && held->points[i].live_end < f.held)
-			f.held = held->points[i].live_end;
-	for (size_t i = 0; i < d->series.cnt; i++)
-		if (d->series.points[i].ts_ns + d->series.bucket_ns > from_ns && d->series.points[i].ts_ns <= end_ns &&
-		    d->series.points[i].live_max > f.live)
-			f.live = d->series.points[i].live_max;
-	f.is_host = d->dev == MT_DEV_HOST;
-	f.peak = d->peak;
-	f.idle = f.held > base && f.held - base > f.live ? f.held - base - f.live : 0;
-	freed = f.peak > f.live ? f.peak - f.live : 0;
-	if (!f.is_host && f.idle > freed)
-		f.idle = freed;
-	return f.held == UINT64_MAX ? none : f;
-}
-
-/* --- memory that is no tensor's ---------------------------------------------------------------------------- */
-
-#define GROWING_POINTS 24
-#define GROWING_NS 5000000000ull    /* less is how a job begins */
-#define GROWING_LEAST (64ull << 20) /* libraries and caches have as much */
-#define GROWING_PART 20		    /* of all that the processes have */
-
-/* When its first step was over, or of some traced steps began: what it loads before is how it begins. 0: that is not known. */
-static uint64_t first_step_ns(const struct report *r)
-{
-	const struct report_sampling *s = &r->sampling;
-
-	if (r->marks.steps_cnt && r->marks.steps_cnt + r->procs_cnt >= r->marks.steps_total) /* each may be within one */
-		return r->marks.steps[0].at[MARK_STEP].ts_ns;
-	for (size_t i = 0; i < s->traced_cnt && s->traced_cnt == s->windows; i++)
-		if (s->traced[i].steps)
-			return s->traced[i].begin_ns;
-	return 0;
-}
-
-/* Whether what was seen of it may be how it begins: it has not made a step, or none that was traced. */
-static bool may_load(const struct report *r)
-{
-	if (r->sampling.is_on && r->sampling.steps_seen)
-		return !r->sampling.steps_traced;
-	return !r->marks.steps_total && !r->run.ended && facts_to_record(r) &&
-	       r->run.end_ts_ns - r->run.start_ts_ns < REPORT_LOADING_NS;
-}
-
-/* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
-struct facts_growing facts_of_growing(const struct report *r)
-{
-	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
-	const struct report_dev *d = malloc_or_cpu(r);
-	uint64_t points[GROWING_POINTS], end_ns = 0, begin_ns = 0, was = 0, is = 0;
-	struct facts_growing f = { 0 };
-	struct trend t;
-
-	for (size_t i = 0; i < held->cnt; i++) {
-		begin_ns = !end_ns && held->points[i].live_end ? held->points[i].ts_ns : begin_ns;
-		end_ns = held->points[i].live_end ? held->points[i].ts_ns : end_ns;
-	}
-	begin_ns = first_step_ns(r) > begin_ns ? first_step_ns(r) : begin_ns;
-	if (end_ns < begin_ns + GROWING_NS || may_load(r))
-		return f;
-	begin_ns += (end_ns - begin_ns) / 4;
-	for (size_t i = 0; i < GROWING_POINTS; i++)
-		points[i] = at_time(held, begin_ns + (end_ns - begin_ns) / (GROWING_POINTS - 1) * i);
-	t = trend_of(points, GROWING_POINTS);
-	if (d) {
-		was = at_time(&d->series, begin_ns);
-		is = at_time(&d->series, end_ns);
-	}
-	if (!trend__grows(&t, GROWING_LEAST) || (is > was && t.growth < is - was + GROWING_LEAST))
-		return f;
-	f.grown = t.growth - (is > was ? is - was : 0);
-	f.now = points[GROWING_POINTS - 1];
-	f.per_second = t.slope * (GROWING_POINTS - 1) * 1e9 / (double)(end_ns - begin_ns);
-	f.is_host = facts_is_malloc_watched(r);
-	f.is_seen = d && !r->sampling.is_on;
-	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
-}
-
 /* --- memory was refused ------------------------------------------------------------------------------------ */
 
 const struct report_oom *facts_refusal(const struct report *r)
@@ -377,9 +158,6 @@ const struct report_oom *facts_refusal(const struct report *r)
 	}
 	return NULL;
 }
-
-#define RISE_NS 2000000000ull /* in less a job begins */
-#define RISE_PART 5
 
 static int has_several(const struct report *r, int is_of_rss)
 {
@@ -415,8 +193,6 @@ struct facts_rise facts_of_rise(const struct report *r, const struct report_oom 
 
 #define MODULES_LOOKED_AT 4096
 #define PATTERNS_MAX 64
-#define MODULE_PERCENT 50 /* of what a module made: where one inside it has so much, it is that one's */
-
 struct pattern {
 	struct facts_module m;
 	uint64_t most; /* of one module */
@@ -625,8 +401,6 @@ struct facts_line facts_of_peak_line(const struct report *r)
 
 /* --- between windows ------------------------------------------------------------------------------------ */
 
-#define UNSEEN_LEAST (16ull << 20) /* as much as is worth a window (live/windows.c) */
-
 static bool is_untraced(const struct report *r, uint64_t from_ns, uint64_t to_ns)
 {
 	for (size_t i = 0; i < r->sampling.gaps_cnt; i++) {
@@ -656,7 +430,7 @@ struct facts_unseen facts_of_unseen(const struct report *r)
 		if (!is_untraced(r, p->ts_ns, p->ts_ns + s->bucket_ns) && p->live_max > seen)
 			seen = p->live_max;
 	}
-	if (seen && top >= seen + UNSEEN_LEAST && s->points[s->cnt - 1].live_end + (top - seen) / 2 <= top)
+	if (seen && top >= seen + UNSEEN_LEAST && s->points[s->cnt - 1].live_end + (top - seen) / UNSEEN_PART <= top)
 		ret.more = top - seen;
 	return ret;
 }
@@ -666,4 +440,85 @@ double facts_leak_bytes(const struct report *r, const struct report_leak *row)
 	double all = row->per_step ? row->bytes_slope * (double)r->sampling.steps_seen : 0;
 
 	return row->windows && all > (double)row->grown ? all : (double)row->grown;
+}
+
+/* --- all of them ------------------------------------------------------------------------------------------- */
+
+/* What a GPU's allocator reserved at most and never gave out; of the one that reserved most. */
+static struct facts_idle facts_of_idle(const struct report *r)
+{
+	struct facts_idle f = { .dev = NULL };
+	const struct report_segments *s;
+	uint64_t used;
+
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].segs.totals && (!f.dev || r->devs[i].segs.reserved_peak > f.dev->segs.reserved_peak))
+			f.dev = &r->devs[i];
+	if (!f.dev)
+		return f;
+	s = &f.dev->segs;
+	f.of_all = s->counted_allocated_peak > s->allocated_peak;
+	used = f.of_all ? s->counted_allocated_peak : s->allocated_peak;
+	f.reserved = s->reserved_peak;
+	f.bytes = f.reserved > used ? f.reserved - used : 0;
+	f.in_pieces = s->inactive >= s->free_cached;
+	f.is_full = s->nvml_total && f.reserved >= s->nvml_total / 100 * FULL_PERCENT;
+	return f;
+}
+
+static const struct report_oom *facts_death(const struct report *r)
+{
+	for (size_t i = r->ooms.cnt; i-- > 0;)
+		if (!signal_sends_away(WTERMSIG((int)r->ooms.rows[i].exit_status)))
+			return &r->ooms.rows[i];
+	return NULL;
+}
+
+static int facts_exit_code(const struct report *r)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		int status = (int)r->procs[i].exit_status;
+
+		if (r->procs[i].pid == r->run.pid && r->procs[i].gone == 1 && WIFEXITED(status) && WEXITSTATUS(status))
+			return WEXITSTATUS(status);
+	}
+	return 0;
+}
+
+static const struct report_recompile *facts_given_up(const struct report_compiles *c)
+{
+	for (size_t i = 0; i < c->rows_cnt; i++)
+		if (recompile_gave_up(&c->rows[i]))
+			return &c->rows[i];
+	return NULL;
+}
+
+static int is_grown(const struct report *r, const struct report_dev *d)
+{
+	uint64_t grown = 0;
+
+	for (size_t i = 0; i < r->leaks.cnt; i++)
+		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
+			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
+	return grown && grown >= d->peak / GROWN_PART;
+}
+
+struct facts facts_of(const struct report *r)
+{
+	const struct report_dev *d = facts_device(r);
+	struct facts f = { .device = d, .is_untraced = facts_is_untraced(r), .refusal = facts_refusal(r),
+			   .death = facts_death(r), .exit_code = facts_exit_code(r), .steps = facts_of_steps(r),
+			   .unseen = facts_of_unseen(r), .ranks = facts_of_ranks(r), .idle = facts_of_idle(r),
+			   .workers = facts_of_workers(r), .holes = facts_of_holes(r), .growing = facts_of_growing(r),
+			   .given_up = facts_given_up(&r->compiles) };
+
+	if (f.refusal)
+		f.rise = facts_of_rise(r, f.refusal);
+	if (!d)
+		return f;
+	f.is_grown = is_grown(r, d);
+	f.kept = d->cats[CAT_ACTIVATION].at_peak;
+	f.state = d->cats[CAT_PARAMETER].at_peak + d->cats[CAT_OPTIMIZER_STATE].at_peak + d->cats[CAT_GRADIENT].at_peak +
+		  d->cats[CAT_FROZEN].at_peak + d->cats[CAT_BUFFER].at_peak;
+	return f;
 }

@@ -15,6 +15,7 @@ struct report_dev;
 struct report_frame;
 struct report_oom;
 struct report_proc;
+struct report_recompile;
 
 /* What the verdict is about: the GPU with the highest peak, else the CPU's tensors, else malloc. NULL: no block was seen. */
 const struct report_dev *facts_device(const struct report *r);
@@ -53,6 +54,7 @@ double facts_leak_bytes(const struct report *r, const struct report_leak *row);
 /* Ranks by the environment, the process with the highest peak of each. */
 struct facts_ranks {
 	size_t cnt;
+	int is_judged; /* whoever asked for ranks has had them judged there, by more: the one that stands out */
 	uint32_t rank; /* with the highest peak */
 	uint64_t peak, median;
 };
@@ -125,5 +127,39 @@ struct facts_line {
 	uint64_t bytes;
 };
 struct facts_line facts_of_peak_line(const struct report *r);
+
+/* What a GPU's allocator reserved at most and never gave out. */
+struct facts_idle {
+	const struct report_dev *dev; /* that reserved most; NULL: none did */
+	uint64_t bytes, reserved;
+	int of_all;    /* from before the attach, too */
+	int in_pieces; /* between blocks; else whole segments */
+	int is_full;   /* nearly all of the device is reserved */
+};
+
+/* All of it, once for all rules. */
+struct facts {
+	const struct report_dev *device;
+	int is_untraced;
+	const struct report_oom *refusal, *death; /* the last ones; NULL: none */
+	struct facts_rise rise;			  /* to the refusal */
+	int exit_code;				  /* of the traced process; 0: it has none, or is not over */
+	struct facts_steps steps;
+	struct facts_unseen unseen;
+	struct facts_ranks ranks;
+	struct facts_idle idle;
+	struct facts_workers workers;
+	struct facts_holes holes;
+	struct facts_growing growing;
+	const struct report_recompile *given_up; /* the first one that torch.compile does not compile any more; NULL: none */
+	int is_grown;				 /* the device's peak: most of it is what grows */
+	uint64_t kept, state;			 /* of that peak: activations; parameters, gradients, state, buffers */
+};
+struct facts facts_of(const struct report *r);
+
+static inline unsigned percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
+}
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "event/event.h"
 #include "event/rank_label.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
 
@@ -47,11 +48,24 @@ static uint64_t rows__median(struct rows *rows)
 	return rows->cnt ? rows->all[(rows->cnt - 1) / 2].bytes : 0;
 }
 
+static struct facts_ranks judged(const struct report_ranks *k)
+{
+	for (size_t i = 0; i < k->outliers_cnt; i++) {
+		const struct report_rank *row = &k->rows[k->outliers[i].row];
+
+		if (k->outliers[i].score > 0 && row->peak > row->median_peak)
+			return (struct facts_ranks){ k->cnt, 1, row->rank, row->peak, row->median_peak };
+	}
+	return (struct facts_ranks){ 0 };
+}
+
 struct facts_ranks facts_of_ranks(const struct report *r)
 {
-	struct rows *rows = calloc(1, sizeof(*rows));
+	struct rows *rows = r->ranks ? NULL : calloc(1, sizeof(*rows));
 	struct facts_ranks f = { 0 };
 
+	if (r->ranks)
+		return judged(r->ranks);
 	for (size_t i = 0; rows && i < r->procs_cnt; i++) {
 		struct rank_label l = report_proc_label(&r->procs[i]);
 		struct row *row;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Rules about what grows: a place whose blocks become more, and that nothing does. */
+/* Words of what grows: a place whose blocks become more, and that nothing does. */
 #include <inttypes.h>
 
 #include "base/text.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
 #include "verdict/held.h"
-#include "verdict/rules.h"
-
-#define LEAK_SHARE 100 /* what a place has grown by is a problem from this part of the peak on; below it is a hint */
+#include "verdict/say.h"
 
 /* How a recording is made in which each of its blocks has a stack: these may be smaller than --stacks looks at by default. */
 static const char *stacks_option(const struct report_leak *k)
@@ -19,11 +17,11 @@ static const char *stacks_option(const struct report_leak *k)
 }
 
 /* What to do about what is held, and where one sees it. */
-static void say_leak_next(const struct judge *j, const struct report_leak *row, const struct report_frame *at)
+static void say_leak_next(const struct judge *j, struct verdict_line *l, const struct report_leak *row,
+			  const struct report_frame *at)
 {
 	char by[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX];
 	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
-	struct verdict_line *l = &j->v->lines[j->v->cnt - 1];
 
 	if (row->held == HELD_GRAPH)
 		say(l->next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; ",
@@ -51,22 +49,15 @@ static void say_line(char *text, const struct report_leak *row, const struct rep
 		say(text, " (so were %" PRIu64 " of %" PRIu64 " blocks that were caught)", row->caught_here, row->caught);
 }
 
-void judge_leak(const struct judge *j)
+void say_leak(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_leaks *k = &j->r->leaks;
 	const struct report_leak *row = k->rows;
-	const struct report_dev *d = facts_device(j->r);
 	char a[24], b[24], op[TEXT_BYTES_MAX], held[VERDICT_BYTES - 160];
+	double slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
 	const struct report_frame *at;
-	struct verdict_line *l;
-	double slope;
-	int is_wrong;
 
-	if (!k->cnt)
-		return;
-	slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
-	is_wrong = row->sure >= SURE_MEDIUM && d && facts_leak_bytes(j->r, row) >= (double)d->peak / LEAK_SHARE;
-	l = line(j, VERDICT_LEAK, is_wrong ? VERDICT_PROBLEM : VERDICT_HINT, slope > 0 ? (uint64_t)(slope + 0.5) : 0);
+	l->bytes = slope > 0 ? (uint64_t)(slope + 0.5) : 0;
 	at = facts_line(row->frames, row->frames_cnt);
 	say(l->text, "Growing: %s, by %s a %s, ", name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"),
 	    fmt_bytes(a, l->bytes), row->per_step ? "step" : "second");
@@ -80,7 +71,7 @@ void judge_leak(const struct judge *j)
 		say(l->text, "; %s", held);
 	if (k->total > 1)
 		say(l->text, "; and %zu more place%s", k->total - 1, k->total > 2 ? "s" : "");
-	say_leak_next(j, row, at);
+	say_leak_next(j, l, row, at);
 }
 
 static void say_record(struct verdict_line *l, const char *what_for, uint32_t pid, const char *options)
@@ -89,17 +80,14 @@ static void say_record(struct verdict_line *l, const char *what_for, uint32_t pi
 	say_command(l, "memtrace record -p %u%s -d 60", pid, options);
 }
 
-/* What grows beside tensors; of DataLoader's workers another rule has said more. */
-void judge_rss(const struct judge *j)
+/* What grows beside tensors. */
+void say_rss(const struct judge *j, struct verdict_line *l)
 {
-	struct facts_growing f = facts_of_growing(j->r);
+	const struct facts_growing f = j->f->growing;
 	uint32_t pid = facts_to_record(j->r);
-	struct verdict_line *l;
 	char a[24], b[24], c[24];
 
-	if (!f.grown || j->r->leaks.cnt || facts_of_workers(j->r).grown > f.grown / 2)
-		return;
-	l = line(j, VERDICT_RSS, VERDICT_HINT, (uint64_t)f.per_second);
+	l->bytes = (uint64_t)f.per_second;
 	say(l->text, "The job's memory (RSS) grows by %s a second, to %s by now", fmt_bytes(a, l->bytes),
 	    fmt_bytes(b, f.now));
 	if (f.is_seen)
@@ -123,21 +111,11 @@ static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 		say_record(l, "trace all steps for a minute: ", pid, "");
 }
 
-void judge_growth(const struct judge *j)
+void say_growth(const struct judge *j, struct verdict_line *l)
 {
-	const struct report_oom *refused = facts_refusal(j->r);
 	const struct report_leaks *k = &j->r->leaks;
-	struct verdict_line *l;
 	char a[24];
 
-	if (k->cnt || !facts_device(j->r) || facts_is_untraced(j->r))
-		return;
-	if (refused && facts_of_rise(j->r, refused).ns) /* what had not shown how it grows */
-		return;
-	for (size_t i = 0; i < j->v->cnt; i++)
-		if (j->v->lines[i].kind == VERDICT_RSS)
-			return;
-	l = line(j, VERDICT_GROWTH, VERDICT_FACT, 0);
 	if (k->too_short)
 		say(l->text, "Too short to say whether anything grows: %s %s, and %u are the least.", fmt_count(a,
 		    (double)k->ticks),

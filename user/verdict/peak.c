@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Rules about the peak: how high, when, how often, of what and whose, and what would make it smaller. */
+/* Words of the peak: how high, when, how often, of what and whose, and what would make it smaller. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,12 +9,9 @@
 #include "timeline/report.h"
 #include "verdict/facts.h"
 #include "verdict/rules.h"
+#include "verdict/say.h"
 
-#define MOST_PERCENT 60 /* of the peak: activations, or state, are what it is about */
-#define PART_PERCENT 5	/* parts below are not named */
 #define PARTS 3
-#define GAIN_LEAST (2ull << 20) /* the smallest piece that a GPU's allocator asks its driver for: less moves no limit */
-#define GAIN_OF_REFUSED 10	/* of what was refused the last time; less would not have helped */
 #define STEP_PART CAT_MAX /* torch.profiler has no word for it */
 
 static const char *const parts[CAT_MAX + 1] = {
@@ -25,11 +22,6 @@ static const char *const parts[CAT_MAX + 1] = {
 	[CAT_WORKSPACE] = "workspace", [CAT_UNSHARDED] = "gathered parameters",
 	[STEP_PART] = "temporary results of the optimizer",
 };
-
-static unsigned percent(uint64_t part, uint64_t whole)
-{
-	return whole ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
-}
 
 /*
  * What Python calls one: what an optimizer makes of them as it steps counts as PARAMETER, too (docs/categories.md). Where
@@ -155,27 +147,18 @@ static void say_traced(char *text, const struct report *r, const struct report_d
 			say_steps(text, s->devs[i].near, s->steps, " traced");
 }
 
-/* Half of it or more is what grows: of that the leak's line says what to do, and another batch would not help. */
-static int is_grown(const struct report *r, const struct report_dev *d)
+static void say_when(char *text, const struct judge *j, const struct report_dev *d)
 {
-	uint64_t grown = 0;
-
-	for (size_t i = 0; i < r->leaks.cnt; i++)
-		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
-			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
-	return grown && grown >= d->peak / 2;
-}
-
-static void say_when(char *text, const struct report *r, const struct report_dev *d, const struct facts_steps *f)
-{
+	const struct facts_steps *f = &j->f->steps;
+	const struct report *r = j->r;
 	char a[24];
 
 	say(text, " after %s", fmt_ns(a, after(r, d->peak_ts_ns)));
-	if (f->phase && f->proc->peak >= d->peak - d->peak / 100)
+	if (f->phase && f->proc->peak >= d->peak - d->peak / NEAR_PART)
 		say(text, ", in %s", phase_name((enum phase)f->phase));
-	if (!f->proc || f->proc->peak < d->peak - d->peak / 100) /* several processes share the device */
+	if (!f->proc || f->proc->peak < d->peak - d->peak / NEAR_PART) /* several processes share the device */
 		return;
-	if (is_grown(r, d)) /* the last ones are the highest */
+	if (j->f->is_grown) /* the last ones are the highest */
 		return;
 	if (r->sampling.is_on)
 		say_traced(text, r, d);
@@ -186,9 +169,6 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 	else if (f->cnt > 1 && f->near)
 		say_steps(text, f->near, f->cnt, f->is_cut ? " last" : "");
 }
-
-#define ALL_STEPS_S 10 /* so long all steps are recorded for estimate, and as long as … */
-#define ALL_STEPS 20   /* … so many take */
 
 /* What says it to the byte. estimate refuses recordings of some steps: with the command that makes one of all. */
 static void say_estimate(const struct judge *j, struct verdict_line *l, const char *how)
@@ -208,7 +188,7 @@ static void say_estimate(const struct judge *j, struct verdict_line *l, const ch
 
 static int is_worth(const struct judge *j, const struct report_dev *d, uint64_t gain)
 {
-	const struct report_oom *refused = facts_refusal(j->r);
+	const struct report_oom *refused = j->f->refusal;
 
 	return gain >= GAIN_LEAST && percent(gain, d->peak) >= PART_PERCENT &&
 	       (!refused || gain >= refused->asked / GAIN_OF_REFUSED);
@@ -230,10 +210,6 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 		say_command(l, "memtrace report %s --by module", j->file);
 	}
 }
-
-#define STATE_OF_ADAM 3 / 2 /* more of it than parameters: two moments a weight, and 8 bits each would do */
-
-#define SHARD_LEAST (1ull << 30) /* nobody shares less among several GPUs */
 
 static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes, uint8_t phase)
 {
@@ -257,30 +233,16 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 	say_estimate(j, l, how);
 }
 
-void judge_peak(const struct judge *j, const struct facts_steps *f)
+void say_peak(const struct judge *j, struct verdict_line *l)
 {
-	const struct report_dev *d = facts_device(j->r);
+	const struct report_dev *d = j->f->device;
 	char a[24], dev[16];
-	struct verdict_line *l;
-	uint64_t kept, state;
 
-	if (!d || facts_is_untraced(j->r))
-		return;
-	kept = d->cats[CAT_ACTIVATION].at_peak;
-	state = d->cats[CAT_PARAMETER].at_peak + d->cats[CAT_OPTIMIZER_STATE].at_peak + d->cats[CAT_GRADIENT].at_peak +
-		d->cats[CAT_FROZEN].at_peak + d->cats[CAT_BUFFER].at_peak;
-	if (is_grown(j->r, d))
-		l = line(j, VERDICT_PEAK, VERDICT_FACT, d->peak);
-	else if (percent(kept, d->peak) >= MOST_PERCENT)
-		l = line(j, VERDICT_ACTIVATIONS, VERDICT_HINT, kept);
-	else if (percent(state, d->peak) >= MOST_PERCENT)
-		l = line(j, VERDICT_STATE, VERDICT_HINT, state);
-	else
-		l = line(j, VERDICT_PEAK, VERDICT_FACT, d->peak);
+	l->bytes = l->kind == VERDICT_ACTIVATIONS ? j->f->kept : l->kind == VERDICT_STATE ? j->f->state : d->peak;
 	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
-	say_when(l->text, j->r, d, f);
-	say_parts(l->text, j->r, d, f->phase);
-	if (is_grown(j->r, d)) {
+	say_when(l->text, j, d);
+	say_parts(l->text, j->r, d, j->f->steps.phase);
+	if (j->f->is_grown) {
 		say(l->text, "; most of it is what grows");
 	} else {
 		say_whose(l->text, j->r, d->peak);
@@ -289,5 +251,5 @@ void judge_peak(const struct judge *j, const struct facts_steps *f)
 	if (l->kind == VERDICT_ACTIVATIONS)
 		say_checkpoint(j, l, d);
 	else if (l->kind == VERDICT_STATE)
-		say_shard(j, l, d, state, f->phase);
+		say_shard(j, l, d, j->f->state, j->f->steps.phase);
 }

@@ -1,100 +1,89 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* rules: what a rule of the verdict is given, how it says a line, and which rules there are (a file a subject). */
+/*
+ * rules: all thresholds of the verdict, in the order of the rules, and what a rule is. The rules themselves: rules.c.
+ * docs/report.md repeats the thresholds for people.
+ */
 #ifndef MT_VERDICT_RULES_H
 #define MT_VERDICT_RULES_H
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/text.h"
-#include "timeline/report.h"
 #include "verdict/verdict.h"
 
-struct facts_steps;
+struct judge;
 
-struct judge {
-	struct verdict *v;
-	const struct report *r;
-	const char *file;
+/* --- the end: what was live before it is said, if it rose … */
+#define RISE_NS 2000000000ull /* … over more: in less a job begins, … */
+#define RISE_PART 5	      /* … by such a part of what it had then */
+
+/* --- what grows: of places of tensors model/growth_report.c says which ones do */
+#define LEAK_SHARE 100		    /* a place is a problem if it has grown by such a part of the peak; below it is a hint */
+#define GROWING_NS 5000000000ull    /* RSS: less time is how a job begins (REPORT_LOADING_NS: before its first step) */
+#define GROWING_LEAST (64ull << 20) /* … libraries and caches have as much */
+#define GROWING_PART 20		    /* … of all that the processes have */
+#define WORKERS_GROW_PART 2	    /* … of it DataLoader's workers make less than such a part: their own rule says more */
+#define GROWN_PART 2		    /* of the peak: it is what grows, and of that the leak's line says what to do */
+
+/* --- ranks */
+#define RANK_RATIO 1.25 /* of the median of all ranks, and … */
+#define RANKS_LEAST 3	/* … of fewer none is the odd one */
+#define RANK_PART 2	/* such a part of what it has more is in modules, or of all peaks in stacks: that table is proposed */
+
+/* --- what a GPU's allocator reserved and never gave out */
+#define IDLE_PERCENT 20		      /* of what was reserved at most was never allocated, and … */
+#define IDLE_LEAST (64ull << 20)      /* … so many bytes: below, it is how allocators round */
+#define DEVICE_PERCENT 5	      /* … and of the device: less does no harm on it */
+#define FULL_PERCENT 90		      /* of the device's memory is reserved: idle bytes are missing elsewhere */
+#define EXPANDABLE_PAGE (20ull << 20) /* c10's kLargeBuffer: what it maps and unmaps of a segment of large blocks */
+
+/* --- holes of the C library's allocator */
+#define HOLES_PERCENT 30	   /* of a process's anonymous memory holds nothing, half of the time since the peak, and … */
+#define HOLES_LEAST (256ull << 20) /* … so many bytes: less is what libraries have of their own */
+#define HOLES_STEPS 8		   /* since the peak so many steps are over, … */
+#define HOLES_NS 5000000000ull	   /* … or where there are none so much time: what a step uses again is no hole */
+#define HOLES_BESIDE 10		   /* a GPU's peak is so many times as high: that is the answer, and this a fact */
+
+/* --- DataLoader's workers */
+#define WORKERS_PERCENT 25	    /* of the memory of all processes is the workers' own, and … */
+#define WORKERS_LEAST (64ull << 20) /* … so many bytes; or it has grown by so many */
+#define GROWS_READS 3		    /* of a worker that grows: readings, and … */
+#define GROWS_PERCENT 60	    /* … of the steps from one to the next so many go up */
+#define COPIED_PART 2		    /* of what it grew by is no longer shared: by copy-on-write */
+
+/* --- a spike */
+#define SPIKE_RATIO 1.25	   /* of the median step, in … */
+#define SPIKE_PERCENT 10	   /* … at most so many of the steps, of … */
+#define SPIKE_STEPS 8		   /* … at least so many */
+#define SPIKE_PART 2		   /* as far above the median as such a part of the highest is one of these */
+#define UNSEEN_LEAST (16ull << 20) /* between windows of traced steps: as much as is worth a window (live/windows.c), … */
+#define UNSEEN_PART 2		   /* … and down again by such a part of it */
+
+/* --- recompiles */
+#define RECOMPILES_PERCENT 5		  /* of the time went into recompiles, and … */
+#define RECOMPILES_LEAST_NS 1000000000ull /* … so much, or … */
+#define RECOMPILE_PERCENT 10		  /* … one of them took so many of the peak's bytes more */
+
+/* --- the peak */
+#define MOST_PERCENT 60		/* of it: activations, or state, are what it is about */
+#define NEAR_PART 100		/* of it: so much less still counts as reached */
+#define PART_PERCENT 5		/* of it: parts below are not named, and savings below not proposed */
+#define MODULE_PERCENT 50	/* of what a module made: where one inside it has so much, it is that one's */
+#define GAIN_LEAST (2ull << 20) /* the smallest piece that a GPU's allocator asks its driver for: less moves no limit */
+#define GAIN_OF_REFUSED 10	/* a part of what was refused the last time; less would not have helped */
+#define SHARD_LEAST (1ull << 30) /* nobody shares less among several GPUs */
+#define STATE_OF_ADAM 3 / 2	/* more of it than parameters: two moments a weight, and 8 bits each would do */
+#define ALL_STEPS_S 10		/* so long all steps are recorded for estimate, and as long as … */
+#define ALL_STEPS 20		/* … so many take */
+
+#define SILENT ((enum verdict_severity)0)
+
+/* One line of the verdict, where it speaks. */
+struct rule {
+	enum verdict_kind kind;
+	enum verdict_severity (*when)(const struct judge *j); /* SILENT: it does not */
+	void (*say)(const struct judge *j, struct verdict_line *l);
 };
 
-/* Room for one more is always there: rules are fewer than lines. */
-static inline struct verdict_line *line(const struct judge *j, enum verdict_kind kind, enum verdict_severity severity,
-					uint64_t bytes)
-{
-	struct verdict_line *l = &j->v->lines[j->v->cnt < VERDICT_MAX ? j->v->cnt++ : VERDICT_MAX - 1];
-
-	*l = (struct verdict_line){ .kind = (uint8_t)kind, .severity = (uint8_t)severity, .bytes = bytes };
-	return l;
-}
-
-/* Whether all of it has room. */
-static inline int say_args(char *text, const char *fmt, va_list args)
-{
-	size_t len = strlen(text);
-
-	return vsnprintf(text + len, VERDICT_BYTES - len, fmt, args) < (int)(VERDICT_BYTES - len);
-}
-
-/* Behind what a text of VERDICT_BYTES says already; cut where it is full. */
-static inline void say(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static inline void say(char *text, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	say_args(text, fmt, args);
-	va_end(args);
-}
-
-/* What to type: the end of what is next, words before it. One that has no room is none. */
-static inline void say_command(struct verdict_line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static inline void say_command(struct verdict_line *l, const char *fmt, ...)
-{
-	size_t before = strlen(l->next);
-	va_list args;
-	int has_room;
-
-	va_start(args, fmt);
-	has_room = say_args(l->next, fmt, args);
-	va_end(args);
-	l->command_len += (uint16_t)(strlen(l->next) - before);
-	if (!has_room) {
-		l->next[strlen(l->next) - l->command_len] = '\0';
-		l->command_len = 0;
-	}
-}
-
-/* A name of the target's, or what stands for none. */
-static inline const char *name(char buf[TEXT_BYTES_MAX], const char *text, const char *none)
-{
-	text_fit(buf, TEXT_BYTES_MAX, text && text[0] ? text : none, 48);
-	return buf;
-}
-
-static inline uint64_t after(const struct report *r, uint64_t ts_ns)
-{
-	return ts_ns > r->run.start_ts_ns ? ts_ns - r->run.start_ts_ns : 0;
-}
-
-/* ends.c */
-void judge_ends(const struct judge *j);
-/* growth.c */
-void judge_leak(const struct judge *j);
-void judge_growth(const struct judge *j);
-void judge_rss(const struct judge *j);
-/* host.c: what the machine's memory is held by */
-void judge_host(const struct judge *j);
-void judge_host_beside(const struct judge *j); /* behind the peak: what is little beside a GPU's */
-/* peak.c */
-void judge_peak(const struct judge *j, const struct facts_steps *f);
-/* reserved.c */
-void judge_reserved(const struct judge *j);
-/* steps.c: what is unlike its kind */
-void judge_ranks(const struct judge *j);
-void judge_spike(const struct judge *j, const struct facts_steps *f);
-void judge_unseen(const struct judge *j);
-void judge_recompiles(const struct judge *j);
+/* In the order in which they speak. */
+extern const struct rule rules[];
+extern const size_t rules_cnt;
 
 #endif

@@ -3,9 +3,9 @@
  * verdict: what a report concludes, in sentences: what is wrong, where bytes can be won, how high the peak is, when, of
  * what and whose, what grows, how complete it all is. What every view begins with.
  *
- * A report goes in, lines come out: no clock, no file, no other state. Every rule is a function with its threshold beside
- * it, in a file for each subject; verdict.c has their order. What is wrong comes first, then what can be won, then
- * facts. Texts are one line of safe UTF-8.
+ * A report goes in, lines come out: no clock, no file, no other state. rules.c has all rules and their order, rules.h all
+ * thresholds, a file for each subject the words. What is wrong comes first, then what can be won, then facts. Texts are one
+ * line of safe UTF-8.
  */
 #ifndef MT_VERDICT_VERDICT_H
 #define MT_VERDICT_VERDICT_H

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* The machine's memory: what the kernel says of processes against what lives in them. */
+#include <string.h>
+
+#include "event/event.h"
+#include "timeline/report.h"
+#include "timeline/trend.h"
+#include "verdict/facts.h"
+#include "verdict/rules.h"
+
+/* --- workers --------------------------------------------------------------------------------------------- */
+
+/* What grows once, when a worker begins, is no growth over time. */
+static void worker_grows(struct facts_workers *f, const struct report_own *o)
+{
+	uint64_t grown = o->own_last > o->own_first ? o->own_last - o->own_first : 0;
+	uint64_t unshared = o->shared_first > o->shared_last ? o->shared_first - o->shared_last : 0;
+
+	if (o->reads < GROWS_READS || o->rises * 100 < (o->reads - 1) * GROWS_PERCENT || grown > UINT64_MAX - f->grown)
+		return;
+	f->grown += grown;
+	f->unshared += unshared < grown ? unshared : grown;
+	f->span_ns = o->last_ns - o->first_ns > f->span_ns ? o->last_ns - o->first_ns : f->span_ns;
+}
+
+static uint64_t add_u64(uint64_t a, uint64_t b)
+{
+	return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
+/*
+ * What all processes have, what they share counted once. Where PSS is not known of one of them, as much of that as the one has
+ * that has most: no less can be there.
+ */
+static uint64_t all_bytes(const struct report *r)
+{
+	uint64_t pss = 0, own = 0, shared = 0;
+	int is_known = 1;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+
+		is_known = is_known && !(p->use_unknown & 1u << MT_USE_PSS);
+		pss = add_u64(pss, p->use[MT_USE_PSS]);
+		own = add_u64(own, p->use[MT_USE_PRIVATE]);
+		shared = p->use[MT_USE_SHARED] > shared ? p->use[MT_USE_SHARED] : shared;
+	}
+	return is_known ? pss : add_u64(own, shared);
+}
+
+struct facts_workers facts_of_workers(const struct report *r)
+{
+	struct facts_workers f = { .all = all_bytes(r) };
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+		uint64_t own = p->use[MT_USE_PRIVATE];
+
+		if (!p->comm || strncmp(p->comm, "pt_data_worker", 14) || !own)
+			continue;
+		f.cnt++;
+		f.own += own < UINT64_MAX - f.own ? own : 0;
+		f.largest = own > f.largest ? own : f.largest;
+		worker_grows(&f, &p->own);
+	}
+	f.grown = f.grown > f.own || !f.span_ns ? 0 : f.grown;
+	return f;
+}
+
+/* --- holes ------------------------------------------------------------------------------------------------ */
+
+/* More than one process with memory: what forks share is counted in each of them. */
+static int has_one_process(const struct report *r)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		cnt += r->procs[i].rss_peak > 0;
+	return cnt == 1;
+}
+
+/* Its value at the end of the bucket that has this time; of none the one before. */
+static uint64_t at_time(const struct series *s, uint64_t ts_ns)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < s->cnt && s->points[i].ts_ns <= ts_ns; i++)
+		ret = s->points[i].live_end;
+	return ret;
+}
+
+/* What it has beside its blocks: as much as it had when the first of them was there. */
+static uint64_t without_blocks(const struct series *held, const struct series *live)
+{
+	for (size_t i = 0; i < live->cnt; i++)
+		if (live->points[i].live_max) {
+			uint64_t all = at_time(held, live->points[i].ts_ns + live->bucket_ns - 1);
+
+			return all > live->points[i].live_max ? all - live->points[i].live_max : 0;
+		}
+	return UINT64_MAX;
+}
+
+static const struct report_dev *malloc_or_cpu(const struct report *r)
+{
+	const struct report_dev *ret = NULL;
+
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if ((r->devs[i].dev == MT_DEV_HOST || (r->devs[i].dev == MT_DEV_CPU && !ret)) && r->devs[i].peak)
+			ret = &r->devs[i];
+	return ret;
+}
+
+/* When its last step was over, where there are any: what it gives back on its way out is another matter. 0: too soon to say. */
+static uint64_t end_of_holes(const struct report *r, uint64_t peak_ns, uint64_t end_ns)
+{
+	size_t steps = 0;
+
+	for (size_t i = 0; i < r->marks.steps_cnt; i++)
+		steps += r->marks.steps[i].begin_ts_ns >= peak_ns;
+	if (!r->marks.steps_cnt)
+		return end_ns > peak_ns && end_ns - peak_ns >= HOLES_NS ? end_ns : 0;
+	if (steps < HOLES_STEPS)
+		return 0;
+	return r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns;
+}
+
+/* When it last had some: when it ends it has nothing. */
+static uint64_t last_ns(const struct series *s)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < s->cnt; i++)
+		ret = s->points[i].live_end ? s->points[i].ts_ns : ret;
+	return ret;
+}
+
+/* UINT64_MAX: it has no point there. */
+static uint64_t least(const struct series *s, uint64_t from_ns, uint64_t end_ns)
+{
+	uint64_t ret = UINT64_MAX;
+
+	for (size_t i = 0; i < s->cnt; i++)
+		if (s->points[i].ts_ns >= from_ns && s->points[i].ts_ns <= end_ns && s->points[i].live_end < ret)
+			ret = s->points[i].live_end;
+	return ret;
+}
+
+static uint64_t most(const struct series *s, uint64_t from_ns, uint64_t end_ns)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < s->cnt; i++)
+		if (s->points[i].ts_ns + s->bucket_ns > from_ns && s->points[i].ts_ns <= end_ns && s->points[i].live_max > ret)
+			ret = s->points[i].live_max;
+	return ret;
+}
+
+struct facts_holes facts_of_holes(const struct report *r)
+{
+	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
+	const struct report_dev *d = malloc_or_cpu(r);
+	struct facts_holes f, none = { 0 };
+	uint64_t from_ns, end_ns = last_ns(held), base, freed;
+
+	if (!d || r->sampling.is_on || !has_one_process(r))
+		return none;
+	base = without_blocks(held, &d->series);
+	end_ns = end_of_holes(r, d->peak_ts_ns, end_ns);
+	if (base == UINT64_MAX || end_ns <= d->peak_ts_ns)
+		return none;
+	from_ns = end_ns - (end_ns - d->peak_ts_ns) / 2;
+	f.span_ns = end_ns - from_ns;
+	f.held = least(held, from_ns, end_ns);
+	f.live = most(&d->series, from_ns, end_ns);
+	f.is_host = d->dev == MT_DEV_HOST;
+	f.peak = d->peak;
+	f.idle = f.held > base && f.held - base > f.live ? f.held - base - f.live : 0;
+	freed = f.peak > f.live ? f.peak - f.live : 0;
+	if (!f.is_host && f.idle > freed)
+		f.idle = freed;
+	return f.held == UINT64_MAX ? none : f;
+}
+
+/* --- memory that is no tensor's ---------------------------------------------------------------------------- */
+
+#define GROWING_POINTS 24
+
+/* When its first step was over, or of some traced steps began: what it loads before is how it begins. 0: that is not known. */
+static uint64_t first_step_ns(const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+
+	if (r->marks.steps_cnt && r->marks.steps_cnt + r->procs_cnt >= r->marks.steps_total) /* each may be within one */
+		return r->marks.steps[0].at[MARK_STEP].ts_ns;
+	for (size_t i = 0; i < s->traced_cnt && s->traced_cnt == s->windows; i++)
+		if (s->traced[i].steps)
+			return s->traced[i].begin_ns;
+	return 0;
+}
+
+/* Whether what was seen of it may be how it begins: it has not made a step, or none that was traced. */
+static bool may_load(const struct report *r)
+{
+	if (r->sampling.is_on && r->sampling.steps_seen)
+		return !r->sampling.steps_traced;
+	return !r->marks.steps_total && !r->run.ended && facts_to_record(r) &&
+	       r->run.end_ts_ns - r->run.start_ts_ns < REPORT_LOADING_NS;
+}
+
+/* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
+struct facts_growing facts_of_growing(const struct report *r)
+{
+	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
+	const struct report_dev *d = malloc_or_cpu(r);
+	uint64_t points[GROWING_POINTS], end_ns = last_ns(held), begin_ns = 0, was = 0, is = 0;
+	struct facts_growing f = { 0 };
+	struct trend t;
+
+	for (size_t i = held->cnt; i-- > 0;)
+		begin_ns = held->points[i].live_end ? held->points[i].ts_ns : begin_ns;
+	begin_ns = first_step_ns(r) > begin_ns ? first_step_ns(r) : begin_ns;
+	if (end_ns < begin_ns + GROWING_NS || may_load(r))
+		return f;
+	begin_ns += (end_ns - begin_ns) / 4;
+	for (size_t i = 0; i < GROWING_POINTS; i++)
+		points[i] = at_time(held, begin_ns + (end_ns - begin_ns) / (GROWING_POINTS - 1) * i);
+	t = trend_of(points, GROWING_POINTS);
+	if (d) {
+		was = at_time(&d->series, begin_ns);
+		is = at_time(&d->series, end_ns);
+	}
+	if (!trend__grows(&t, GROWING_LEAST) || (is > was && t.growth < is - was + GROWING_LEAST))
+		return f;
+	f.grown = t.growth - (is > was ? is - was : 0);
+	f.now = points[GROWING_POINTS - 1];
+	f.per_second = t.slope * (GROWING_POINTS - 1) * 1e9 / (double)(end_ns - begin_ns);
+	f.is_host = facts_is_malloc_watched(r);
+	f.is_seen = d && !r->sampling.is_on;
+	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
+}

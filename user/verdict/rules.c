@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * All rules, to be read from top to bottom: first when each of them speaks, by the thresholds of rules.h, then the table
+ * of their order. What they say is in say.h's files; the numbers that they look at are in facts.h.
+ */
+#include "verdict/rules.h"
+
+#include <sys/wait.h>
+
+#include "timeline/report.h"
+#include "verdict/facts.h"
+#include "verdict/say.h"
+
+static enum verdict_severity if_so(int is_so, enum verdict_severity severity)
+{
+	return is_so ? severity : SILENT;
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------- */
+
+/* Memory was refused, or the kernel killed for want of it. */
+static enum verdict_severity when_refused(const struct judge *j)
+{
+	return if_so(j->f->refusal != NULL, VERDICT_PROBLEM);
+}
+
+/* By a signal, which alone says nothing of memory; SIGKILL may be anybody's. */
+static enum verdict_severity when_died(const struct judge *j)
+{
+	const struct report_oom *o = j->f->death;
+
+	if (j->f->refusal || !o)
+		return SILENT;
+	return WTERMSIG((int)o->exit_status) == SIGKILL ? VERDICT_HINT : VERDICT_PROBLEM;
+}
+
+/* The traced process itself, by its own will, and not well. */
+static enum verdict_severity when_exit(const struct judge *j)
+{
+	return if_so(!j->f->refusal && !j->f->death && j->f->exit_code, VERDICT_HINT);
+}
+
+/* --- what grows ------------------------------------------------------------------------------------------- */
+
+/* A place of blocks. */
+static enum verdict_severity when_leak(const struct judge *j)
+{
+	const struct report_leak *row = j->r->leaks.rows;
+	const struct report_dev *d = j->f->device;
+
+	if (!j->r->leaks.cnt)
+		return SILENT;
+	if (row->sure >= SURE_MEDIUM && d && facts_leak_bytes(j->r, row) >= (double)d->peak / LEAK_SHARE)
+		return VERDICT_PROBLEM;
+	return VERDICT_HINT;
+}
+
+/* Memory beside tensors: GROWING_* are in facts_of_growing(). */
+static enum verdict_severity when_rss(const struct judge *j)
+{
+	uint64_t grown = j->f->growing.grown;
+
+	return if_so(grown && !j->r->leaks.cnt && j->f->workers.grown <= grown / WORKERS_GROW_PART, VERDICT_HINT);
+}
+
+/* --- what is unlike its kind, or not used ------------------------------------------------------------------ */
+
+static enum verdict_severity when_rank(const struct judge *j)
+{
+	const struct facts_ranks *f = &j->f->ranks;
+
+	return if_so(f->is_judged || (f->cnt >= RANKS_LEAST && (double)f->peak >= RANK_RATIO * (double)f->median),
+		     VERDICT_PROBLEM);
+}
+
+/* A device whose memory is nearly all reserved misses what is idle. */
+static enum verdict_severity when_idle(const struct judge *j)
+{
+	const struct facts_idle *f = &j->f->idle;
+
+	if (!f->dev || f->bytes < IDLE_LEAST || f->bytes < f->reserved / 100 * IDLE_PERCENT)
+		return SILENT;
+	if (f->dev->ooms || f->is_full)
+		return VERDICT_PROBLEM;
+	return if_so(f->bytes >= f->dev->segs.nvml_total / 100 * DEVICE_PERCENT, VERDICT_HINT);
+}
+
+/* Between blocks. */
+static enum verdict_severity when_in_pieces(const struct judge *j)
+{
+	return j->f->idle.in_pieces ? when_idle(j) : SILENT;
+}
+
+/* Whole segments. */
+static enum verdict_severity when_in_segments(const struct judge *j)
+{
+	return j->f->idle.in_pieces ? SILENT : when_idle(j);
+}
+
+static int has_holes(const struct judge *j)
+{
+	const struct facts_holes *f = &j->f->holes;
+
+	return f->idle >= HOLES_LEAST && f->idle >= f->held / 100 * HOLES_PERCENT;
+}
+
+static int is_beside_a_gpu(const struct judge *j)
+{
+	for (size_t i = 0; i < j->r->devs_cnt; i++)
+		if (j->r->devs[i].dev >= MT_DEV_CUDA0 && j->r->devs[i].peak / HOLES_BESIDE >= j->f->holes.idle)
+			return 1;
+	return 0;
+}
+
+static enum verdict_severity when_holes(const struct judge *j)
+{
+	return if_so(has_holes(j) && !is_beside_a_gpu(j), VERDICT_HINT);
+}
+
+/* Little beside a GPU's peak: behind it. */
+static enum verdict_severity when_holes_beside(const struct judge *j)
+{
+	return if_so(has_holes(j) && is_beside_a_gpu(j), VERDICT_FACT);
+}
+
+static enum verdict_severity when_workers(const struct judge *j)
+{
+	const struct facts_workers *f = &j->f->workers;
+	int is_large = f->own >= WORKERS_LEAST && f->own >= f->all / 100 * WORKERS_PERCENT;
+
+	return if_so(f->cnt && (is_large || f->grown >= WORKERS_LEAST), VERDICT_HINT);
+}
+
+static enum verdict_severity when_spike(const struct judge *j)
+{
+	const struct facts_steps *f = &j->f->steps;
+
+	return if_so(f->cnt >= SPIKE_STEPS && f->proc && (double)f->peak >= SPIKE_RATIO * (double)f->median &&
+		     f->high * 100 <= f->cnt * SPIKE_PERCENT, VERDICT_HINT);
+}
+
+/* Between windows of traced steps: UNSEEN_LEAST is in facts_of_unseen(). */
+static enum verdict_severity when_unseen(const struct judge *j)
+{
+	return if_so(j->f->unseen.more != 0, VERDICT_HINT);
+}
+
+/* torch.compile does not compile a function any more. */
+static enum verdict_severity when_given_up(const struct judge *j)
+{
+	return if_so(j->f->given_up != NULL, VERDICT_HINT);
+}
+
+static enum verdict_severity when_recompiles(const struct judge *j)
+{
+	const struct report_compiles *c = &j->r->compiles;
+	const struct report_dev *d = j->f->device;
+	uint64_t all_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
+	int is_slow = c->again_ns >= RECOMPILES_LEAST_NS && c->again_ns >= all_ns / 100 * RECOMPILES_PERCENT,
+		is_large = d && c->added && c->added >= d->peak / 100 * RECOMPILE_PERCENT;
+
+	return if_so(c->again && c->whys_cnt && (is_slow || is_large), VERDICT_HINT);
+}
+
+/* --- the peak --------------------------------------------------------------------------------------------- */
+
+static int is_most(const struct judge *j, uint64_t bytes)
+{
+	return !j->f->is_untraced && !j->f->is_grown && percent(bytes, j->f->device->peak) >= MOST_PERCENT;
+}
+
+static enum verdict_severity when_activations(const struct judge *j)
+{
+	return if_so(j->f->device && is_most(j, j->f->kept), VERDICT_HINT);
+}
+
+static enum verdict_severity when_state(const struct judge *j)
+{
+	return if_so(j->f->device && !when_activations(j) && is_most(j, j->f->state), VERDICT_HINT);
+}
+
+/* Neither of them, or what grows: of that the leak's line has said what to do. */
+static enum verdict_severity when_peak(const struct judge *j)
+{
+	return if_so(j->f->device && !j->f->is_untraced && !when_activations(j) && !when_state(j), VERDICT_FACT);
+}
+
+/* --- what is known, and how complete it is ------------------------------------------------------------------ */
+
+/* Nothing grows, or it is too early to say; not of a job that ended as it rose. */
+static enum verdict_severity when_growth(const struct judge *j)
+{
+	return if_so(j->f->device && !j->f->is_untraced && !j->f->rise.ns && !when_leak(j) && !when_rss(j), VERDICT_FACT);
+}
+
+static enum verdict_severity when_untraced(const struct judge *j)
+{
+	if (!j->f->is_untraced)
+		return SILENT;
+	return j->r->run.is_live ? VERDICT_FACT : VERDICT_HINT;
+}
+
+static enum verdict_severity when_nothing(const struct judge *j)
+{
+	return if_so(!j->f->is_untraced && !j->f->device, VERDICT_HINT);
+}
+
+static enum verdict_severity when_incomplete(const struct judge *j)
+{
+	if (report_lost_sum(j->r))
+		return VERDICT_HINT;
+	return if_so(!j->r->run.ended && !j->r->run.is_live, VERDICT_FACT);
+}
+
+static enum verdict_severity when_complete(const struct judge *j)
+{
+	return if_so(!when_incomplete(j), VERDICT_FACT);
+}
+
+/* --- all of them, in the order in which they speak ----------------------------------------------------------- */
+
+const struct rule rules[] = {
+	{ VERDICT_OUT_OF_MEMORY, when_refused, say_refused },
+	{ VERDICT_DIED, when_died, say_died },
+	{ VERDICT_DIED, when_exit, say_exit },
+	{ VERDICT_LEAK, when_leak, say_leak },
+	{ VERDICT_RSS, when_rss, say_rss },
+	{ VERDICT_RANK, when_rank, say_rank },
+	{ VERDICT_FRAGMENTED, when_in_pieces, say_idle },
+	{ VERDICT_RESERVED, when_in_segments, say_idle },
+	{ VERDICT_FRAGMENTED, when_holes, say_holes },
+	{ VERDICT_WORKERS, when_workers, say_workers },
+	{ VERDICT_SPIKE, when_spike, say_spike },
+	{ VERDICT_SPIKE, when_unseen, say_unseen },
+	{ VERDICT_RECOMPILES, when_given_up, say_given_up },
+	{ VERDICT_RECOMPILES, when_recompiles, say_recompiles },
+	{ VERDICT_ACTIVATIONS, when_activations, say_peak },
+	{ VERDICT_STATE, when_state, say_peak },
+	{ VERDICT_PEAK, when_peak, say_peak },
+	{ VERDICT_FRAGMENTED, when_holes_beside, say_holes },
+	{ VERDICT_GROWTH, when_growth, say_growth },
+	{ VERDICT_NOTHING, when_untraced, say_untraced },
+	{ VERDICT_NOTHING, when_nothing, say_nothing },
+	{ VERDICT_INCOMPLETE, when_incomplete, say_complete },
+	{ VERDICT_COMPLETE, when_complete, say_complete },
+};
+const size_t rules_cnt = sizeof(rules) / sizeof(*rules);
