@@ -340,7 +340,7 @@ static void test_numbers(void **state)
 static void test_first_line(void **state)
 {
 	char text[PY_TEXT_MAX], made[600];
-	uint64_t at[4];
+	uint64_t at[6];
 
 	(void)state;
 	begin(13);
@@ -350,6 +350,8 @@ static void test_first_line(void **state)
 	at[1] = image_str(&im, "one\ntwo");
 	at[2] = image_str(&im, "a\tb\x1b[31m");
 	at[3] = image_str(&im, "\nsecond");
+	at[4] = image_str(&im, "GLOBAL_STATE changed: grad_mode \t\nsecond"); /* as torch writes it */
+	at[5] = image_str(&im, " \nsecond");
 	end();
 	assert_int_equal(py__first_line(&p, at[0], text), 0);
 	assert_in_range(strlen(text), PY_TEXT_MAX - 8, PY_TEXT_MAX - 1);
@@ -359,6 +361,9 @@ static void test_first_line(void **state)
 	assert_int_equal(py__first_line(&p, at[2], text), 0);
 	assert_string_equal(text, "a b [31m");
 	assert_int_equal(py__first_line(&p, at[3], text), -EAGAIN);
+	assert_int_equal(py__first_line(&p, at[4], text), 0);
+	assert_string_equal(text, "GLOBAL_STATE changed: grad_mode");
+	assert_int_equal(py__first_line(&p, at[5], text), -EAGAIN);
 	assert_int_equal(py__first_line(&p, none, text), -EAGAIN);
 }
 

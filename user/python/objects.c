@@ -261,6 +261,8 @@ int py__first_line(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 		memcpy(buf + n, utf8, bytes);
 		n += bytes;
 	}
+	while (n && buf[n - 1] == ' ')
+		n--;
 	buf[n] = '\0';
 	return n ? 0 : -EAGAIN;
 }

@@ -76,7 +76,7 @@ int py__is(struct py *p, uint64_t obj, uint32_t flag); /* of a subclass of dict,
 /* Text of a str as UTF-8; -EAGAIN: it is none, too long, or has characters that no name has. */
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX]);
 int py__is_text(struct py *p, uint64_t str, const char *text);
-/* The first line of a str, for people: control characters are blanks, what has no room is "…". -EAGAIN: it is empty. */
+/* The first line of a str, for people: control characters are blanks, with none at its end; no room: "…". -EAGAIN: empty. */
 int py__first_line(struct py *p, uint64_t str, char buf[PY_TEXT_MAX]);
 /* An int, or a bool, from 0 to 2^63. -EAGAIN: it is none. */
 int py__number(struct py *p, uint64_t num, uint64_t *ret);
