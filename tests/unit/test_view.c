@@ -183,6 +183,36 @@ static char *written(const struct report *r, const struct view_opts *opts)
 	return m.text;
 }
 
+/* A compiled job's compilers came, and went, by the dozen: the job is first, and is not left out where not all have room. */
+static void test_helpers_after_the_job(void **state)
+{
+	struct report_proc procs[VIEW_BRIEF_PROCS + 10];
+	struct report r = fix_report();
+	char *text, *at;
+	struct mem m;
+
+	(void)state;
+	for (size_t i = 0; i < VIEW_BRIEF_PROCS + 10; i++)
+		procs[i] = (struct report_proc){ .pid = 100 + (uint32_t)i, .comm = (char *)"g++", .gone = 1 };
+	procs[1].comm = (char *)"trainer";
+	procs[1].peak = procs[1].allocs = 1;
+	r.procs = procs;
+	r.procs_cnt = VIEW_BRIEF_PROCS + 10;
+	text = written(&r, &(struct view_opts){ .top = 3, .has_by = 1, .by = BY_PROCESS });
+	at = strstr(text, "trainer");
+	assert_non_null(at);
+	assert_true(at < strstr(text, "g++"));
+	assert_non_null(strstr(text, "71 more processes (--top)"));
+	free(text);
+	mem_open(&m);
+	assert_int_equal(view_report_json(m.f, &r, &(struct view_opts){ .top = 3, .is_brief = 1 }), 0);
+	fclose(m.f);
+	assert_non_null(strstr(m.text, "\"comm\": \"trainer\""));
+	assert_null(strstr(m.text, "\"pid\": 100,"));
+	assert_non_null(strstr(m.text, "\"pid\": 173,"));
+	free(m.text);
+}
+
 /* What --by asks for stands behind the first line of the verdict; -v has all tables, each once. */
 static void test_tables(void **state)
 {
@@ -487,7 +517,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),
-		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_tables), cmocka_unit_test(test_helpers_after_the_job),
 		cmocka_unit_test(test_report_csv),
 		cmocka_unit_test(test_hostile_names_stay_tame),
 		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),

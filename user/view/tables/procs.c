@@ -173,31 +173,64 @@ static const struct column columns[] = {
 
 const struct table proc_table = TABLE(columns);
 
+/* It held tensors, or malloc's memory; what compiles or starts others did not. */
+static int has_held(const struct report_proc *p)
+{
+	return p->allocs || p->peak || p->host_peak;
+}
+
+const struct report_proc *proc_next(const struct report *r, size_t *at)
+{
+	while (*at < 2 * r->procs_cnt) {
+		const struct report_proc *p = &r->procs[*at % r->procs_cnt];
+		int is_wanted = has_held(p) == (*at < r->procs_cnt);
+
+		++*at;
+		if (is_wanted)
+			return p;
+	}
+	return NULL;
+}
+
 void procs_text(struct page *p, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
-	size_t cnt = r->procs_cnt < top ? r->procs_cnt : top;
+	const struct report_proc *proc;
+	size_t at = 0, cnt = 0;
+	struct table_lines l;
 
 	page__heading(p, "Processes");
-	table__text(p, &proc_table, &d, r->procs, cnt, sizeof(*r->procs));
+	table_lines__begin(&l, p, &proc_table, &d);
+	for (; cnt < top && (proc = proc_next(r, &at)); cnt++)
+		table_lines__row(&l, proc);
 	page__more(p, cnt, r->procs_cnt, "processes (--top)");
+}
+
+/* Which go last where there is no room for all: those that are there, those that held something, the rest. */
+static unsigned worth_of(const struct report_proc *p)
+{
+	return p->gone != 1 ? 0 : has_held(p) ? 1 : 2;
 }
 
 void procs_json(struct json *j, const struct report *r, size_t max)
 {
 	struct drawn d = drawn_as(AS_JSON, r);
-	size_t here = 0, skip_here, skip_gone;
+	size_t skip[3] = { 0 };
 
 	for (size_t i = 0; i < r->procs_cnt; i++)
-		here += r->procs[i].gone != 1;
-	skip_here = here > max ? here - max : 0;
-	skip_gone = r->procs_cnt - skip_here > max ? r->procs_cnt - skip_here - max : 0;
+		skip[worth_of(&r->procs[i])]++;
+	for (unsigned k = 0; k < 3; k++) {
+		size_t kept = skip[k] < max ? skip[k] : max;
+
+		skip[k] -= kept;
+		max -= kept;
+	}
 	json__begin(j, "processes", '[');
 	for (size_t i = 0; i < r->procs_cnt; i++) {
-		size_t *skip = r->procs[i].gone != 1 ? &skip_here : &skip_gone;
+		size_t *left_out = &skip[worth_of(&r->procs[i])];
 
-		if (*skip) {
-			(*skip)--;
+		if (*left_out) {
+			--*left_out;
 			continue;
 		}
 		json__begin(j, NULL, '{');

@@ -225,9 +225,12 @@ static void fill_saved(struct tui_rows *rows, struct drawn *d, const struct repo
 
 static void fill_procs(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
+	const struct report_proc *p;
+	size_t at = 0;
+
 	(void)dev;
-	for (size_t i = 0; i < d->r->procs_cnt; i++)
-		tui_rows__add(rows, d, &d->r->procs[i])->style = d->r->procs[i].gone ? TUI_DIM : TUI_PLAIN;
+	while ((p = proc_next(d->r, &at)))
+		tui_rows__add(rows, d, p)->style = p->gone ? TUI_DIM : TUI_PLAIN;
 }
 
 static void fill_segments(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
