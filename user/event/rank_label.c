@@ -104,6 +104,17 @@ enum rank_source rank_label__rank(const struct rank_label *r, uint32_t *ret)
 	return RANK_LOCAL;
 }
 
+void rank_label__name_job(struct rank_label *r, uint32_t launcher)
+{
+	size_t n = strlen(r->job);
+	const char *gap = n ? " " : "";
+
+	if (r->port[0])
+		snprintf(r->job + n, sizeof(r->job) - n, "%s%.48s:%s", gap, r->addr, r->port);
+	else
+		snprintf(r->job + n, sizeof(r->job) - n, "%slauncher %u", gap, launcher);
+}
+
 int64_t rank_label__num(const struct rank_label *r, enum rank_num which)
 {
 	return r->source[which] ? (int64_t)r->num[which] : -1;

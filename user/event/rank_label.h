@@ -33,6 +33,11 @@ enum rank_num { RANK_GLOBAL = 0, RANK_OF_NODE, RANK_WORLD, RANK_WORLD_OF_NODE, R
 void rank_label__add(struct rank_label *r, const char *label);
 /* RANK_NONE: it is no rank. The number of a process that has a local rank alone is that. */
 enum rank_source rank_label__rank(const struct rank_label *r, uint32_t *ret);
+/*
+ * Of jobs that do not tell themselves apart: adds to its job's name where its ranks meet, as two jobs on one machine cannot
+ * meet at one port, else who launched it.
+ */
+void rank_label__name_job(struct rank_label *r, uint32_t launcher);
 /* -1: not known. */
 int64_t rank_label__num(const struct rank_label *r, enum rank_num which);
 

@@ -77,26 +77,6 @@ static size_t claims(const struct report_ranks *r, size_t from, size_t to)
 	return cnt;
 }
 
-static void add_words(struct report_rank *row, const char *words)
-{
-	size_t n = strlen(row->label.job);
-
-	snprintf(row->label.job + n, sizeof(row->label.job) - n, "%s%.60s", n ? " " : "", words);
-}
-
-/* Two jobs on one machine cannot meet at one port. Who tells of no port is told apart by who launched it. */
-static void name_job(struct report_rank *row)
-{
-	char words[RANK_TEXT_BYTES];
-
-	if (row->label.port[0])
-		snprintf(words, sizeof(words), "%.48s:%s", row->label.addr, row->label.port);
-	else
-		snprintf(words, sizeof(words), "launcher %u",
-			 row->launcher & ((1u << EV_MACHINE_SHIFT) - 1));
-	add_words(row, words);
-}
-
 static void name_jobs(struct report_ranks *r)
 {
 	for (size_t from = 0, to = 0; from < r->cnt; from = to) {
@@ -107,7 +87,7 @@ static void name_jobs(struct report_ranks *r)
 		cnt = claims(r, from, to);
 		r->claimed += cnt;
 		for (size_t i = from; i < to && cnt; i++)
-			name_job(&r->rows[i]);
+			rank_label__name_job(&r->rows[i].label, r->rows[i].launcher & ((1u << EV_MACHINE_SHIFT) - 1));
 	}
 	if (r->claimed)
 		qsort(r->rows, r->cnt, sizeof(*r->rows), by_job_and_number);

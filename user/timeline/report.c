@@ -279,6 +279,27 @@ bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret)
 	return false;
 }
 
+const struct report_proc *report_rank_first(const struct report *r, uint32_t pid)
+{
+	const struct report_proc *p = find_proc(r, pid), *first = NULL;
+	enum rank_source source, from = RANK_NONE;
+	uint32_t rank, of = 0;
+
+	for (int up = 0; p && up < ANCESTORS_MAX; up++, p = find_proc(r, p->ppid)) {
+		struct rank_label label = report_proc_label(p);
+
+		source = rank_label__rank(&label, &rank);
+		if (source == RANK_NONE)
+			continue;
+		if (first && (rank != of || source != from))
+			break;
+		first = p;
+		from = source;
+		of = rank;
+	}
+	return first;
+}
+
 uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev)
 {
 	for (size_t i = 0; r && i < r->devs_cnt; i++)

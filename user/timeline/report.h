@@ -87,6 +87,8 @@ uint64_t report_traced_from_ns(const struct report *r);
 struct rank_label report_proc_label(const struct report_proc *p); /* what its labels say (event/rank_label.h) */
 /* The rank that a process names, or, if it names none, the nearest of its ancestors that does. */
 bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret);
+/* The process that its launcher started: the topmost above this one that names the same rank, or it; NULL: it has no rank. */
+const struct report_proc *report_rank_first(const struct report *r, uint32_t pid);
 
 void report__free(struct report *r); /* NULL is fine */
 /* When a device was at its peak: of several moments as high the one that was chosen. 0: it is not there; r may be NULL. */

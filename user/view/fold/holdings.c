@@ -14,6 +14,7 @@
 #include "timeline/report_names.h"
 #include "verdict/facts.h"
 #include "view/fold/chosen.h"
+#include "view/fold/rank_names.h"
 
 struct held_block {
 	uint64_t id, number;   /* number: in order of allocation, from 1 */
@@ -53,6 +54,7 @@ struct holdings {
 	size_t dead_cnt, dead_cap;
 	struct map groups[HELD_BYS];
 	struct held_rows rows[HELD_BYS];
+	struct rank_name *ranks; /* of the groups of ranks */
 };
 
 struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns)
@@ -84,6 +86,7 @@ void holdings__free(struct holdings *h)
 	map__done(&h->lives);
 	map__done(&h->lines);
 	free(h->dead);
+	free(h->ranks);
 	for (int by = 0; by < HELD_BYS; by++) {
 		map__done(&h->groups[by]);
 		held_rows__done(&h->rows[by]);
@@ -307,17 +310,23 @@ static void line_words(const struct holdings *h, uint32_t stack, char *buf, size
 			 is_named ? f->function : "");
 }
 
-static void rank_words(const struct holdings *h, uint32_t pid, char *buf, size_t size)
+/* Of the groups of ranks, in their order. NULL: no memory. */
+static struct rank_name *name_ranks(const struct holdings *h)
 {
-	uint32_t rank;
+	const struct map *groups = &h->groups[HELD_BY_RANK];
+	struct rank_name *names = calloc(groups->cnt + 1, sizeof(*names));
 
-	buf[0] = '\0';
-	if (report_rank(h->r, pid, &rank))
-		snprintf(buf, size, "rank %" PRIu32, rank);
+	for (uint32_t i = 0; i < groups->cnt && names; i++)
+		names[i].pid = (uint32_t)((const struct group *)map__at(groups, i))->key;
+	if (names && !rank_names__fill(names, groups->cnt, h->r))
+		return names;
+	free(names);
+	return NULL;
 }
 
-static void name_group(const struct holdings *h, enum held_by by, const struct group *g, char *buf, size_t size)
+static void name_group(const struct holdings *h, enum held_by by, uint32_t at, char *buf, size_t size)
 {
+	const struct group *g = map__at(&h->groups[by], at);
 	const struct names *names = h->sieve->names;
 	char dev[16];
 
@@ -333,7 +342,7 @@ static void name_group(const struct holdings *h, enum held_by by, const struct g
 		line_words(h, (uint32_t)g->key, buf, size);
 		break;
 	case HELD_BY_RANK:
-		rank_words(h, (uint32_t)g->key, buf, size);
+		snprintf(buf, size, "%s", h->ranks[at].text);
 		break;
 	case HELD_BY_NAME:
 		buf[0] = '\0';
@@ -390,7 +399,7 @@ static int make_rows(struct holdings *h, enum held_by by)
 	for (; l->cnt < h->groups[by].cnt; l->cnt++) {
 		const struct group *g = map__at(&h->groups[by], (uint32_t)l->cnt);
 
-		name_group(h, by, g, name, sizeof(name));
+		name_group(h, by, (uint32_t)l->cnt, name, sizeof(name));
 		l->rows[l->cnt] = (struct holding){ strdup(name), g->bytes, g->blocks, g->largest, g->allocs, g->alloc_bytes,
 						       by == HELD_BY_NAME && (g->key & 1) };
 		if (!l->rows[l->cnt].name)
@@ -424,6 +433,8 @@ int holdings__end(struct holdings *h, unsigned depth, const struct report *rep)
 	}
 	for (size_t i = 0; i < h->dead_cnt && !r; i++)
 		r = count_held(h, &h->dead[i]);
+	h->ranks = r ? NULL : name_ranks(h);
+	r = r || h->ranks ? r : -ENOMEM;
 	for (int by = 0; by < HELD_BYS && !r; by++)
 		r = make_rows(h, (enum held_by)by);
 	return r;
