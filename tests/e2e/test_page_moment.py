@@ -77,7 +77,8 @@ def test_database_holds_a_moment():
                      "a moment that nobody asked for")
 
         # A part is more than a moment; what has no moments says who does.
-        for to, args, words in (("html", ("--at", "peak", "--category", "gradient"), ("whole recording", "--at WHEN alone")),
+        for to, args, words in (("html", ("--at", "peak", "--category", "gradient"), ("whole recording", "--at WHEN alone", "chosen on the page")),
+                                ("sqlite", ("--at", "peak", "--pid", "1"), ("whole recording", "--at WHEN alone", "WHERE pid = ")),
                                 ("sqlite", ("--from", "1s"), ("whole recording", "--at WHEN alone")),
                                 ("torch-timeline", ("--at", "step 3"), ("whole recording", "memtrace report FILE --at 'step 3'")),
                                 ("openmetrics", ("--at", "peak"), ("memtrace report FILE --at 'peak'", "html and sqlite")),

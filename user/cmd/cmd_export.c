@@ -324,7 +324,7 @@ static int no_part(const struct options *o, const struct export_format *f, struc
 {
 	err_set(err, -EINVAL, "%s is of a whole recording: it has sums that a part of it would belie", f->name);
 	if (f->needs & EXPORT_MOMENT)
-		return err_hint(err, "it shows one moment (--at WHEN alone, or with --device); " OF_A_PART);
+		return err_hint(err, "it shows one moment (--at WHEN alone, or with --device); %s; " OF_A_PART, f->chooses);
 	if (has_at_alone(o))
 		return err_hint(err, "memtrace report FILE --at '%.60s' says what lived then; html and sqlite show that moment",
 				o->at.text);

@@ -97,6 +97,7 @@ struct export_format {
 	const char *name; /* "jsonl" */
 	const char *help; /* one line */
 	unsigned needs;	  /* enum export_need */
+	const char *chooses; /* EXPORT_MOMENT: how its reader chooses a process, a stretch of time, … */
 	const char *sorts; /* what --sort takes: "time, size"; the first is its own order; NULL: it has that alone */
 	const char *(*missing)(void); /* NULL, or NULL: nothing; else why this build cannot write the format */
 	size_t size;	  /* of its struct export_ctx, which begins with the struct outbuf that it writes to … */

@@ -307,6 +307,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_html = {
 	.name = "html",
 	.help = "one page for a browser, offline: timeline, blocks, operators, suspects (docs/page.md)",
+	.chooses = "a process and a stretch of time are chosen on the page",
 	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS | EXPORT_MOMENT,
 	.missing = html_page__missing,
 	.size = sizeof(struct export_ctx),
