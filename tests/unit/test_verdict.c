@@ -800,6 +800,20 @@ static void temporaries_of_the_optimizer(void **state)
 }
 
 /* estimate refuses recordings of some steps. Steps are counted as windows have them, not as marks cut them. */
+/* What it says of the peak is true, whatever words the table has: of what compiled code made its file is believed. */
+static void what_compiled_code_made(void **state)
+{
+	struct report_cat *cats = f.devs[0].cats;
+
+	(void)state;
+	cats[CAT_TEMPORARY].at_peak = cats[CAT_OPTIMIZER_STATE].at_peak = 0;
+	cats[CAT_PARAMETER] = (struct report_cat){ .at_peak = 4 * GIB, .by_file = -3 * (int64_t)GIB };
+	cats[CAT_INPUT] = (struct report_cat){ .at_peak = 5 * GIB, .by_file = -5 * (int64_t)GIB };
+	cats[CAT_ACTIVATION] = (struct report_cat){ .at_peak = GIB, .by_file = 8 * (int64_t)GIB };
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 9 * GIB, ": 90 % activations, 10 % parameters",
+		 "half the batch saves up to 4.5");
+}
+
 static void of_some_steps_the_command_records_all(void **state)
 {
 	struct report_step_dev made = { .dev = MT_DEV_CUDA0, .near = 6 };
@@ -1058,6 +1072,7 @@ int main(void)
 		cmocka_unit_test_setup(the_peak_has_a_line, sound),
 		cmocka_unit_test_setup(state_of_training, sound),
 		cmocka_unit_test_setup(temporaries_of_the_optimizer, sound),
+		cmocka_unit_test_setup(what_compiled_code_made, sound),
 		cmocka_unit_test_setup(of_some_steps_the_command_records_all, sound),
 		cmocka_unit_test_setup(a_price_that_is_not_known_is_not_said, sound),
 		cmocka_unit_test_setup(copies_of_workers, sound),

@@ -23,23 +23,29 @@ static const char *const parts[CAT_MAX + 1] = {
 	[STEP_PART] = "temporary results of the optimizer",
 };
 
+/* Bytes at the peak; what generated code made is what its file says, and no parameter because nothing else names it. */
+static uint64_t at_peak(const struct report_dev *d, enum category c)
+{
+	return report_cat__by_file(&d->cats[c]);
+}
+
 /*
  * What Python calls one: what an optimizer makes of them as it steps counts as PARAMETER, too (docs/categories.md). Where
  * Python was not read, or the process has ended, as much as has gradients then.
  */
 static uint64_t parameters_of(const struct report *r, const struct report_dev *d, uint8_t phase)
 {
-	uint64_t some = r->names.by_kind[EV_TENSOR_PARAMETER].bytes, all = d->cats[CAT_PARAMETER].at_peak;
+	uint64_t some = r->names.by_kind[EV_TENSOR_PARAMETER].bytes, all = at_peak(d, CAT_PARAMETER);
 
 	if (!some && phase == PHASE_OPTIMIZER)
-		some = d->cats[CAT_GRADIENT].at_peak;
+		some = at_peak(d, CAT_GRADIENT);
 	return some && some < all ? some : all;
 }
 
 /* Bytes at the peak that the optimizer made as it stepped, and that are not its state. */
 static uint64_t made_by_step(const struct report *r, const struct report_dev *d)
 {
-	uint64_t made = 0, state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
+	uint64_t made = 0, state = at_peak(d, CAT_OPTIMIZER_STATE);
 
 	for (size_t i = 0; i < r->regions.cnt; i++)
 		if (region_is_step(r->regions.rows[i].name))
@@ -60,11 +66,11 @@ static uint64_t take(uint64_t *from, uint64_t bytes)
  */
 static void parts_of(const struct report *r, const struct report_dev *d, uint8_t phase, uint64_t sums[CAT_MAX + 1])
 {
-	uint64_t made = made_by_step(r, d), more = d->cats[CAT_PARAMETER].at_peak - parameters_of(r, d, phase);
+	uint64_t made = made_by_step(r, d), more = at_peak(d, CAT_PARAMETER) - parameters_of(r, d, phase);
 
 	sums[STEP_PART] = 0;
 	for (unsigned c = 0; c < CAT_MAX; c++)
-		sums[c] = d->cats[c].at_peak;
+		sums[c] = at_peak(d, c);
 	if (phase != PHASE_OPTIMIZER)
 		return;
 	made -= made < sums[CAT_TEMPORARY] ? made : sums[CAT_TEMPORARY];
@@ -204,16 +210,16 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 		say(l->next, "checkpoint %s: up to %s less; ", f.path, fmt_bytes(a, f.bytes));
 		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
 		say_estimate(j, l, how);
-	} else if (is_worth(j, d, d->cats[CAT_ACTIVATION].at_peak / 2)) {
+	} else if (is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
 		say(l->next, "half the batch saves up to %s; which modules keep most: ",
-		    fmt_bytes(a, d->cats[CAT_ACTIVATION].at_peak / 2));
+		    fmt_bytes(a, at_peak(d, CAT_ACTIVATION) / 2));
 		say_command(l, "memtrace report %s --by module", j->file);
 	}
 }
 
 static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes, uint8_t phase)
 {
-	uint64_t parameters = parameters_of(j->r, d, phase), state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
+	uint64_t parameters = parameters_of(j->r, d, phase), state = at_peak(d, CAT_OPTIMIZER_STATE);
 	uint64_t world = facts_world(j->r);
 	char a[24], how[40];
 

@@ -116,11 +116,51 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 	return f;
 }
 
+static bool is_at_peak(const struct fblock *f, const struct span *s, const struct span *next)
+{
+	uint64_t end_epoch = next ? next->epoch : f->blk ? UINT64_MAX : f->end_epoch;
+
+	return s->epoch < f->dev->epoch && f->dev->epoch <= end_epoch;
+}
+
+static void fblock__by_file_at_peak(const struct fblock *f, int64_t moved[CAT_MAX])
+{
+	for (unsigned i = 0; i < f->spans_cnt; i++) {
+		const struct span *s = &f->spans[i], *next = i + 1u < f->spans_cnt ? s + 1 : NULL;
+		uint8_t to = fblock__by_file(f, s->shown);
+
+		if (to == s->shown || !is_at_peak(f, s, next))
+			continue;
+		moved[s->shown] -= (int64_t)f->size;
+		moved[to] += (int64_t)f->size;
+	}
+}
+
+void graph__by_file(const struct graph *g, const struct device *d, int64_t moved[CAT_MAX])
+{
+	const struct fblock *f;
+	uint32_t num = 0;
+
+	memset(moved, 0, CAT_MAX * sizeof(*moved));
+	if (!g->counts.has_compiled)
+		return;
+	if (d->by_file_epoch == d->epoch)
+		memcpy(moved, d->by_file, sizeof(d->by_file));
+	while ((f = graph__each(g, &num)))
+		if (f->dev == d)
+			fblock__by_file_at_peak(f, moved);
+}
+
 void graph__remove(struct graph *g, struct fblock *f)
 {
 	uint64_t i = graph__probe(g, f->id), mask = g->mask;
 	uint32_t num = g->slots[i];
 
+	if (f->dev->by_file_epoch != f->dev->epoch) { /* what is forgotten has not lived to see a new peak */
+		memset(f->dev->by_file, 0, sizeof(f->dev->by_file));
+		f->dev->by_file_epoch = f->dev->epoch;
+	}
+	fblock__by_file_at_peak(f, f->dev->by_file);
 	for (uint64_t j = (i + 1) & mask; g->slots[j]; j = (j + 1) & mask) {
 		uint64_t home = home_of(g, graph__at(g, g->slots[j])->id);
 
@@ -193,7 +233,6 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 {
 	uint64_t now = gaps__clock(g->env.gaps, *g->env.now_ns);
 	uint64_t end = next ? next->ts_ns : f->blk ? *g->env.now_ns : f->end_ns;
-	uint64_t end_epoch = next ? next->epoch : f->blk ? UINT64_MAX : f->end_epoch;
 	struct device *d = f->dev;
 	struct device_cat *a = &d->cats[s->shown], *b = &d->cats[to];
 	uint64_t since = gaps__clock(g->env.gaps, s->ts_ns), until = gaps__clock(g->env.gaps, end);
@@ -203,7 +242,7 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 	device_cat__settle(b, d->epoch, now);
 	a->byte_ns -= w;
 	b->byte_ns += w;
-	if (s->epoch < d->epoch && d->epoch <= end_epoch) {
+	if (is_at_peak(f, s, next)) {
 		a->at_peak -= f->size;
 		b->at_peak += f->size;
 	}

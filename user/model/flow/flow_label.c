@@ -124,6 +124,13 @@ static uint8_t class_of_made(const struct fblock *f, uint8_t cat)
 	return fblock__made_cat(f);
 }
 
+uint8_t fblock__by_file(const struct fblock *f, uint8_t cat)
+{
+	if (f->marks || f->said || !(f->made & (EV_PLACE_GRAPH | MADE_LEFT)) || (cat != CAT_PARAMETER && cat != CAT_INPUT))
+		return cat;
+	return class_of_made(f, cat);
+}
+
 static uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat)
 {
 	uint8_t is = f->marks & FM_FSDP ? class_of_fsdp(f) : CAT_MAX;

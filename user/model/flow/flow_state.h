@@ -343,6 +343,8 @@ void fblock__made_freed(const struct graph *g, struct fblock *f, const struct ft
 /* flow_label.c */
 uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
 uint8_t fblock__cat(const struct fblock *f, const struct span *s);
+/* For cat, torch.profiler's word: what the file of generated code calls what has it because nothing else names the block. */
+uint8_t fblock__by_file(const struct fblock *f, uint8_t cat);
 uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
 
 /* flow_blocks.c */

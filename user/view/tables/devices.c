@@ -27,10 +27,16 @@ static void put_segments(struct json *j, const char *key, const struct drawn *d,
 	segments_json(j, d->r, row);
 }
 
+static void by_file(struct cell *c, const void *row)
+{
+	c->num = report_cat__by_file(row);
+}
+
 static const struct column cat_fields[] = {
 	{ "live", NULL, COL_BYTES, OF(report_cat, live) },
 	{ "at_peak", NULL, COL_BYTES, OF(report_cat, at_peak) },
 	{ "byte_ns", NULL, COL_NUMBER, OF(report_cat, byte_ns) },
+	{ "at_peak_by_file", NULL, COL_BYTES, VIA(by_file), IF(report_cat, by_file) },
 };
 
 static void put_cats(struct json *j, const char *key, const struct drawn *d, const void *row)
@@ -42,7 +48,7 @@ static void put_cats(struct json *j, const char *key, const struct drawn *d, con
 	for (unsigned i = 0; i < CAT_MAX; i++) {
 		const struct report_cat *c = &dev->cats[i];
 
-		if (i == CAT_UNKNOWN || c->live || c->at_peak || c->byte_ns)
+		if (i == CAT_UNKNOWN || c->live || c->at_peak || c->byte_ns || c->by_file)
 			table__object(j, category_name((enum category)i), &fields, d, c);
 	}
 	json__end(j, '}');
@@ -229,7 +235,8 @@ void cats_text(struct page *p, const struct report *r, int all)
 	}
 	if (r->flow.has_compiled && r->classes == CLASSES_COMPAT)
 		page__item(p, 2, "These are torch.profiler's words: of what compiled forwards keep for backward it calls a "
-				 "part PARAMETER or INPUT. --classes extended calls it ACTIVATION.");
+				 "part PARAMETER or INPUT. --classes extended calls it ACTIVATION, and so does the verdict "
+				 "on the peak.");
 	if (r->flow.has_parts && r->classes == CLASSES_COMPAT)
 		page__item(p, 2, "Parameters here are parts of other tensors (DTensor, FSDP), for which torch.profiler has no "
 				 "words: --classes extended has some for what is gathered and sent.");
