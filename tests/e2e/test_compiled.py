@@ -178,6 +178,7 @@ def check_views(mtr, said, got):
     mt.check("Lines of generated code" in text and all(f" {r['buffer'].split()[0]} " in text for r in rep["generated"]["list"][:5]), text)
     mods = [o for o in rep["modules"]["ops"] if (o["op"] or "").startswith(PREFIX)]
     mt.check(sum(o["alloc_bytes"] for o in mods) >= SHARE_MIN * said["steps"] * said["step_bytes"], "not by module")
+    mt.expect_failure(mt.memtrace("estimate", mtr, "--checkpoint", "qkv"), 1, "no module like 'qkv'", "TORCHDYNAMO_DISABLE=1")
     for drawn in (check_page, check_tui):
         try:
             drawn(mtr, rep["generated"]["list"])

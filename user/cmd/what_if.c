@@ -81,7 +81,7 @@ static int side_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return recorded__event(&((struct side *)ctx)->recorded, ev);
 }
 
-static int refused(const struct side *a, int r)
+static int refused(const struct side *a, const struct report *rep, int r)
 {
 	const struct options *o = a->o;
 
@@ -95,6 +95,10 @@ static int refused(const struct side *a, int r)
 	case -ESRCH:
 		err_set(a->err, r, "no module like '%.100s' has a forward and a backward in the last step of process %u",
 			o->checkpoint, a->kept.pid);
+		if (rep->flow.has_compiled)
+			return err_hint(a->err, "in what torch.compile made one piece of, no module runs: compile its modules "
+					"one by one (module.compile()), or record with TORCHDYNAMO_DISABLE=1 "
+					"(docs/compiled.md)");
 		return err_hint(a->err, "memtrace report %s --by module has the paths, quote the pattern; modules have names "
 				"some seconds after the attach: record for longer", o->file);
 	case -ENOENT:
@@ -145,7 +149,7 @@ static int answer(struct side *a, struct side *b, const struct report *rep)
 		r = o->json ? whatif_view_json(stdout, &v) : whatif_view_text(stdout, &v, &vo);
 		r = r < 0 ? err_set(a->err, r, "writing: %s", strerror(-r)) : 0;
 	} else {
-		r = refused(a, r);
+		r = refused(a, rep, r);
 	}
 	whatif__done(&w);
 	return r;
