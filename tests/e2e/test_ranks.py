@@ -4,6 +4,7 @@
 The FSDP tests are PyTorch's own test_fully_shard_memory.py from outside: jobs/fsdp_memory.py makes the stages and says what
 that file's arithmetic expects; what each rank held at its marks is memtrace's word.
 """
+import collections
 import json
 import os
 import pathlib
@@ -17,9 +18,9 @@ import test_page as pages
 
 SLOW = {"fsdp_no_reshard", "fsdp_freed_early", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "fsdp_offload",
         "attached_launcher", "attached_restart", "two_jobs_at_once", "ddp", "fsdp1", "dead_rank", "restarted_ranks", "recorded_apart", "page"}
-LANDING = {"fsdp_reshard", "helpers"}
+LANDING = {"fsdp_reshard", "helpers", "compile_workers"}
 
-TIMEOUT_S = {"launched_imbalance": 300, "helpers": 300, "fsdp_reshard": 300}
+TIMEOUT_S = {"launched_imbalance": 300, "helpers": 300, "compile_workers": 300, "fsdp_reshard": 300}
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
 
 
@@ -32,11 +33,11 @@ def env():
     return dict(os.environ, OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
 
 
-def record(path, ranks, job, *args, codes=(0,), options=(), launcher=()):
+def record(path, ranks, job, *args, codes=(0,), options=(), launcher=(), **environ):
     """Objects that the job said, one a line, after the word in front of them."""
     mt.need_root()
     done = mt.memtrace("record", "-q", *options, "-o", path, "--", *torchrun(ranks, job, *args, launcher=launcher), timeout=280,
-                       env=env())
+                       env=dict(env(), **environ))
     mt.ok(done, codes)
     return [json.loads(line[line.index("{"):]) for line in done.stdout.splitlines() if "{" in line]
 
@@ -127,6 +128,26 @@ def test_helpers():
     met = [r["processes"] - 2 for r in k["list"]]
     mt.note(f"of {4 * HELPERS} helpers of each rank {met} were met")
     mt.check(all(cnt > 0 for cnt in met), "no helper was met, so nothing is tested")
+    check_sums(rep, k)
+
+
+def test_compile_workers():
+    """Nor are torch.compile's: its compilers, the process that keeps its workers, and these, with nothing compiled before."""
+    with mt.scratch() as tmp:
+        said = [o for o in record(tmp / "a.mtr", 2, "ranks", "--compiled", "--steps", 8, TORCHINDUCTOR_COMPILE_THREADS="2",
+                                  TORCHINDUCTOR_CACHE_DIR=str(tmp / "cold")) if "pid" in o]
+        rep, k = ranks_of(tmp / "a.mtr")
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "process")).stdout
+    ranks = {o["rank"]: o["pid"] for o in said}
+    helpers = collections.Counter("compile_worker" if "compile_worker" in p["cmdline"] else p["comm"] for p in rep["processes"]
+                                  if p["pid"] not in ranks.values() and p["how"] != "launched")
+    mt.note(f"beside {len(ranks)} ranks: {dict(helpers.most_common(6))}")
+    mt.check(helpers["compile_worker"] >= 4 and helpers["g++"] + helpers["cc1plus"] >= 2, f"not what is tested: {helpers}")
+    found = [(r["rank"], r["pid"], r["processes"]) for r in k["list"]]
+    mt.check({rank: pid for rank, pid, _ in found} == ranks and len(found) == 2 and k["jobs"] == 1, f"{found}, said {ranks}")
+    mt.check(sum(cnt for _, _, cnt in found) == len(ranks) + sum(helpers.values()), f"{found}: {helpers}")
+    rows = [int(line.split()[0]) for line in text.split("Processes\n")[1].splitlines()[1:1 + len(ranks)]]
+    mt.check(sorted(rows) == sorted(ranks.values()), f"ranks come first: {text}")
     check_sums(rep, k)
 
 

@@ -3,7 +3,7 @@
 """A job of several ranks under torchrun: DDP over gloo, each rank the same model.
 
 --heavy RANK keeps --extra bytes more than the others. --workers 1: a DataLoader with a worker. --helpers N: so many programs one
-after the other, each of which starts programs, as a compiler does. --late: rank 0 starts a child after half of its steps, another
+after the other, each of which starts programs, as a compiler does. --compiled: the model is, with torch's own compile workers. --late: rank 0 starts a child after half of its steps, another
 program with the same environment. --die RANK: that one ends itself by SIGKILL after half, each time that torchrun starts it
 (--die-once: the first time). --go FILE: its steps begin when there is such a file.
 Each rank says one line: "rank R pid P workers […] late P".
@@ -35,6 +35,14 @@ class Numbers(torch.utils.data.Dataset):
         return torch.randn(64)
 
 
+def start_compile_workers():
+    """As torch does by itself where there is Triton: a process that forks a worker when one is asked for."""
+    from torch._inductor.async_compile import AsyncCompile
+    AsyncCompile.warm_pool()
+    AsyncCompile.wakeup()
+    AsyncCompile.wait_pool_ready()
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     p.add_argument("--steps", type=int, default=12)
@@ -42,6 +50,7 @@ def main():
     p.add_argument("--extra", type=int, default=4 << 20)
     p.add_argument("--workers", type=int, default=0)
     p.add_argument("--helpers", type=int, default=0)
+    p.add_argument("--compiled", action="store_true")
     p.add_argument("--late", action="store_true")
     p.add_argument("--die", type=int, default=-1)
     p.add_argument("--die-once", action="store_true")
@@ -53,7 +62,11 @@ def main():
     torch.manual_seed(0)
     dist.init_process_group("gloo")
     rank, late = dist.get_rank(), None
-    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)))
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
+    if args.compiled:
+        start_compile_workers()
+        model = torch.compile(model)
+    model = nn.parallel.DistributedDataParallel(model)
     opt = torch.optim.Adam(model.parameters())
     loader = iter(torch.utils.data.DataLoader(Numbers(), batch_size=32, num_workers=args.workers))
     workers = [w.pid for w in getattr(loader, "_workers", [])]
