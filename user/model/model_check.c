@@ -96,6 +96,19 @@ static void held__check(const struct modules *s, const struct device *d)
 	mt_check(live <= none->live && cnt <= none->live_count && at_peak <= cell__at_peak(none, d->epoch));
 }
 
+/* Nothing comes or goes: what generated code made has another name. */
+static void by_file__check(const struct graph *g, const struct device *d)
+{
+	int64_t moved[CAT_MAX], sum = 0;
+
+	graph__by_file(g, d, moved);
+	for (int c = 0; c < CAT_MAX; c++) {
+		mt_check((int64_t)device_cat__at_peak(&d->cats[c], d->epoch) + moved[c] >= 0);
+		sum += moved[c];
+	}
+	mt_check(sum == 0);
+}
+
 static void device__check(const struct device *d, const struct model *m, const struct sums *s)
 {
 	uint64_t at_peak = 0, freed = 0;
@@ -110,6 +123,8 @@ static void device__check(const struct device *d, const struct model *m, const s
 		at_peak += device_cat__at_peak(&d->cats[c], d->epoch);
 	}
 	mt_check(at_peak == d->peak);
+	if (m->graph)
+		by_file__check(m->graph, d);
 	for (size_t i = 0; i < d->peak_blocks.cnt; i++)
 		freed += d->peak_blocks.heap[i].block.size;
 	mt_check(d->peak_blocks.missed || freed + s->at_peak[d->idx] == d->peak);
