@@ -196,6 +196,24 @@ def test_memory_of_no_tensor():
         mt.check(f"verdict.py:{line} in " in lines[0]["text"], f"{lines}")
 
 
+def test_memory_in_no_tensor():
+    """Arrays of NumPy: how much the job holds beside its tensors; what is proposed names the line that made them."""
+    with mt.scratch() as d:
+        launched(d / "a.mtr", "arrays", grown.after(lambda rep: first_kind(rep) == "rss", 20), "arrays, and twenty steps more")
+        rep, lines = verdict_of(d / "a.mtr")
+        mt.check((lines[0]["kind"], lines[0]["severity"]) == ("rss", "hint") and "are in no tensor" in lines[0]["text"], f"{lines}")
+        mt.check(960 << 20 <= lines[0]["bytes"] < 1500 << 20, f"{lines[0]}")
+        mt.check(sum(l["kind"] == "rss" for l in lines) == 1 and lines[1]["kind"] == "state", f"{lines}")
+        command = shlex.split(lines[0]["command"])
+        mt.check(command[0] == "memtrace" and command[-2:] == ["--", "COMMAND"], f"{command}")
+        job = [mt.PYTHON, mt.JOBS / "verdict.py", "arrays", "--quiet", "--warmup", "0", "--steps", "20"]
+        mt.ok(mt.memtrace(*command[1:-1], *job, timeout=250, cwd=d), (0, 3))
+        rep, lines = verdict_of(d / "host.mtr")
+        line = 1 + next(i for i, text in enumerate((mt.JOBS / "verdict.py").read_text().splitlines()) if "numpy.ones(" in text)
+        mt.check(lines[0]["kind"] == "peak" and f"verdict.py:{line} in arrays" in lines[0]["text"], f"{lines}")
+        mt.note(lines[0]["text"])
+
+
 def says_no_growth(rep):
     return not rep["leaks"] and not any("rowing:" in l["text"] or "grows by" in l["text"] for l in rep["verdict"])
 

@@ -261,6 +261,106 @@ static void what_loads_is_no_growth(void **state)
 	}
 }
 
+/* Arrays of NumPy beside a small model: how much is in no tensor, and what says whose it is. */
+static void memory_beside_tensors(void **state)
+{
+	struct report_stack stack = { .at_peak = MIB };
+	struct report_dev *cpu = &f.devs[1];
+	struct point rss[20], live[20], blocks[20];
+
+	(void)state;
+	for (size_t i = 0; i < 20; i++) {
+		rss[i] = (struct point){ FIX_T0 + i * S, 4200 * MIB, 4200 * MIB };
+		live[i] = (struct point){ FIX_T0 + i * S, 50 * MIB, 50 * MIB };
+		blocks[i] = (struct point){ FIX_T0 + i * S, 4100 * MIB, 4100 * MIB };
+	}
+	f.r.marks.steps_cnt = 0;
+	f.r.run.end_ts_ns = FIX_T0 + 20 * S;
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ rss, 20, S };
+	f.devs[0] = *cpu;
+	f.r.devs_cnt = 1;
+	cpu = &f.devs[0];
+	cpu->peak = f.procs[0].peak = 50 * MIB;
+	cpu->series = (struct series){ live, 20, S };
+	f.procs[0].how = EV_PROC_LAUNCHED;
+	f.procs[0].rss_peak = 5 * GIB;
+	first_is(VERDICT_RSS, VERDICT_HINT, 4150 * MIB, "4.05 GiB of the 4.10 GiB of memory that the job holds (RSS, without "
+		 "files) are in no tensor (tensors have 50.0 MiB at most): arrays of NumPy",
+		 "memtrace record --probes kernel,host --stacks=python -o host.mtr -- COMMAND");
+	f.procs[0].how = EV_PROC_ATTACHED;
+	first_is(VERDICT_RSS, VERDICT_HINT, 4150 * MIB, "in no tensor that was seen since the attach (tensors", "");
+	f.r.marks.steps_cnt = STEPS;
+	for (size_t i = 0; i < STEPS; i++)
+		f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + 4 * S + i;
+	for (size_t i = 5; i < 20; i++) /* it ends, and takes its time */
+		rss[i].live_end = 200 * MIB;
+	first_is(VERDICT_RSS, VERDICT_HINT, 4150 * MIB, "in no tensor that was seen", "");
+	f.r.marks.steps_cnt = 0;
+	for (size_t i = 5; i < 20; i++)
+		rss[i].live_end = 4200 * MIB;
+	for (size_t i = 10; i < 16; i++) /* most of the time, and less than that is what libraries have */
+		rss[i].live_end = 500 * MIB;
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	for (size_t i = 10; i < 15; i++)
+		rss[i].live_end = 4200 * MIB;
+	for (size_t i = 0; i < 20; i++)
+		live[i].live_max = live[i].live_end = 2200 * MIB; /* half of it: tensors are worth the first word */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	for (size_t i = 0; i < 20; i++)
+		live[i].live_max = live[i].live_end = 50 * MIB;
+	f.procs[1].rss_peak = 5 * GIB; /* of two processes not the sum: each has its Python */
+	f.r.procs_cnt = 2;
+	f.procs[1].pid = 11;
+	f.procs[0].use[MT_USE_ANON] = f.procs[1].use[MT_USE_ANON] = 500 * MIB;
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	f.procs[1].use[MT_USE_ANON] = 2050 * MIB;
+	first_is(VERDICT_RSS, VERDICT_HINT, 2050 * MIB, "2.00 GiB of the 2.00 GiB of memory that process 11 "
+		 "holds", "kernel,host");
+	f.r.procs_cnt = 1;
+	f.devs[1] = (struct report_dev){ .dev = MT_DEV_HOST, .peak = 4100 * MIB, .series = { blocks, 20, S } };
+	f.r.devs_cnt = 2;
+	first_is(VERDICT_RSS, VERDICT_HINT, 4150 * MIB, ": 3.96 GiB of it in blocks of malloc",
+		 "what made most of them: memtrace report job.mtr --at peak --device host --by op");
+	f.r.stacks.rows = &stack;
+	f.r.stacks.cnt = 1;
+	first_is(VERDICT_RSS, VERDICT_HINT, 4150 * MIB, "malloc", "--device host --by stack");
+	for (size_t i = 0; i < 20; i++)
+		blocks[i].live_max = blocks[i].live_end = 150 * MIB;
+	first_is(VERDICT_RSS, VERDICT_HINT, 4150 * MIB, ": no more than 100 MiB of it in blocks of malloc", "PYTHONMALLOC");
+	f.r.devs_cnt = 1;
+	f.devs[0].peak = 0; /* no tensor at all: "nothing was seen" says it */
+	assert_int_equal(judged().lines[0].kind, VERDICT_NOTHING);
+}
+
+/* CUDA's own is no news, and behind a peak that is higher it is a fact. */
+static void memory_beside_a_gpu(void **state)
+{
+	struct point rss[20];
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < 20; i++)
+		rss[i] = (struct point){ FIX_T0 + i * S, 2000 * MIB, 2000 * MIB };
+	f.r.marks.steps_cnt = 0;
+	f.procs[0].rss_peak = 12 * GIB;
+	f.r.run.end_ts_ns = FIX_T0 + 20 * S;
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ rss, 20, S };
+	v = judged();
+	assert_null(line_of(&v, VERDICT_RSS));
+	for (size_t i = 0; i < 20; i++)
+		rss[i].live_max = rss[i].live_end = 9 * GIB;
+	v = judged();
+	assert_int_equal(v.lines[0].kind, VERDICT_PEAK);
+	assert_int_equal(v.lines[1].kind, VERDICT_RSS);
+	assert_int_equal(v.lines[1].severity, VERDICT_FACT);
+	for (size_t i = 0; i < 20; i++)
+		rss[i].live_max = rss[i].live_end = 12 * GIB;
+	first_is(VERDICT_RSS, VERDICT_HINT, 12 * GIB, "12.0 GiB of the 12.0 GiB", "--probes kernel,host");
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .steps_seen = 5 }; /* tensors are not known yet */
+	v = judged();
+	assert_null(line_of(&v, VERDICT_RSS));
+}
+
 /* It matters by what all steps made of it, and says what it was counted in. */
 static void a_leak_of_some_steps(void **state)
 {
@@ -1051,6 +1151,8 @@ int main(void)
 		cmocka_unit_test_setup(a_moment_between_windows_is_told, sound),
 		cmocka_unit_test_setup(memory_beside_tensors_that_grows, sound),
 		cmocka_unit_test_setup(what_loads_is_no_growth, sound),
+		cmocka_unit_test_setup(memory_beside_tensors, sound),
+		cmocka_unit_test_setup(memory_beside_a_gpu, sound),
 		cmocka_unit_test_setup(a_leak_of_some_steps, sound),
 		cmocka_unit_test_setup(what_was_not_seen_is_not_complete, sound),
 		cmocka_unit_test_setup(before_the_first_traced_step, sound),

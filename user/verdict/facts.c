@@ -510,7 +510,7 @@ struct facts facts_of(const struct report *r)
 			   .death = facts_death(r), .exit_code = facts_exit_code(r), .steps = facts_of_steps(r),
 			   .unseen = facts_of_unseen(r), .ranks = facts_of_ranks(r), .idle = facts_of_idle(r),
 			   .workers = facts_of_workers(r), .holes = facts_of_holes(r), .growing = facts_of_growing(r),
-			   .given_up = facts_given_up(&r->compiles) };
+			   .beside = facts_of_beside(r), .given_up = facts_given_up(&r->compiles) };
 
 	if (f.refusal)
 		f.rise = facts_of_rise(r, f.refusal);

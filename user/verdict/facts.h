@@ -89,6 +89,16 @@ struct facts_growing {
 };
 struct facts_growing facts_of_growing(const struct report *r);
 
+/* Anonymous memory that no tensor has, in the latter half of the time, and during steps if there are any. */
+struct facts_beside {
+	uint64_t bytes, held, tensors; /* bytes: of held, the median; 0: nothing is known of tensors. tensors: the most */
+	uint64_t of_malloc;	       /* in malloc's blocks, where these are traced */
+	uint64_t gpu;		       /* the highest peak of one */
+	uint32_t pid;		       /* of several processes the one that has most; 0: there is one */
+	int is_attached;	       /* tensors from before may not have been seen */
+};
+struct facts_beside facts_of_beside(const struct report *r);
+
 /* The last refusal, or kill by the OOM killer; NULL: there was none. */
 const struct report_oom *facts_refusal(const struct report *r);
 /*
@@ -151,6 +161,7 @@ struct facts {
 	struct facts_workers workers;
 	struct facts_holes holes;
 	struct facts_growing growing;
+	struct facts_beside beside;
 	const struct report_recompile *given_up; /* the first one that torch.compile does not compile any more; NULL: none */
 	int is_grown;				 /* the device's peak: most of it is what grows */
 	uint64_t kept, state;			 /* of that peak: activations; parameters, gradients, state, buffers */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* The machine's memory: what the kernel says of processes against what lives in them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "event/event.h"
@@ -238,4 +239,76 @@ struct facts_growing facts_of_growing(const struct report *r)
 	f.is_host = facts_is_malloc_watched(r);
 	f.is_seen = d && !r->sampling.is_on;
 	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
+}
+
+/* --- memory that is in no tensor --------------------------------------------------------------------------- */
+
+static int by_size(const void *pa, const void *pb)
+{
+	const uint64_t *a = pa, *b = pb;
+
+	return *a == *b ? 0 : *a < *b ? -1 : 1;
+}
+
+/* What it has half of the time: what it reads in passing is not held. */
+static uint64_t median(const struct series *s, uint64_t from_ns, uint64_t end_ns)
+{
+	uint64_t v[REPORT_SERIES_MAX];
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < s->cnt && cnt < REPORT_SERIES_MAX; i++)
+		if (s->points[i].ts_ns >= from_ns && s->points[i].ts_ns <= end_ns)
+			v[cnt++] = s->points[i].live_end;
+	qsort(v, cnt, sizeof(*v), by_size);
+	return cnt ? v[cnt / 2] : 0;
+}
+
+/* Each has its own Python and what it shares with a parent: not their sum, but the one that has most, by its last reading. */
+static const struct report_proc *largest(const struct report *r)
+{
+	const struct report_proc *ret = &r->procs[0];
+
+	for (size_t i = 1; i < r->procs_cnt; i++)
+		if (r->procs[i].use[MT_USE_ANON] > ret->use[MT_USE_ANON])
+			ret = &r->procs[i];
+	return ret;
+}
+
+struct facts_beside facts_of_beside(const struct report *r)
+{
+	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
+	struct facts_beside f = { 0 };
+	uint64_t end_ns = last_ns(held), from_ns, idle = facts_of_holes(r).idle;
+	int has_tensors = 0;
+
+	if (r->marks.steps_cnt && r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns < end_ns)
+		end_ns = r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns; /* how it ends is another matter */
+	from_ns = end_ns - (end_ns - r->run.start_ts_ns) / 2;
+	from_ns = first_step_ns(r) > from_ns ? first_step_ns(r) : from_ns;
+	if (end_ns <= from_ns || (r->sampling.is_on && !r->sampling.steps_traced))
+		return f;
+	f.held = median(held, from_ns, end_ns);
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+
+		has_tensors |= d->dev != MT_DEV_HOST && d->peak;
+		if (d->dev == MT_DEV_CPU)
+			f.tensors = most(&d->series, from_ns, end_ns);
+		else if (d->dev == MT_DEV_HOST)
+			f.of_malloc = most(&d->series, from_ns, end_ns);
+		else
+			f.gpu = d->peak > f.gpu ? d->peak : f.gpu;
+	}
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		f.is_attached |= r->procs[i].how == EV_PROC_ATTACHED;
+	if (r->procs_cnt && !has_one_process(r)) {
+		const struct report_proc *p = largest(r);
+
+		f.pid = p->pid;
+		f.held = p->use[MT_USE_ANON];
+		f.tensors = p->peak < f.tensors ? p->peak : f.tensors;
+	}
+	f.bytes = has_tensors && f.held > f.tensors && f.held - f.tensors > idle ? f.held - f.tensors - idle : 0;
+	f.of_malloc = f.of_malloc > f.tensors ? f.of_malloc - f.tensors : 0; /* torch's tensors are blocks of malloc, too */
+	return f;
 }

@@ -61,3 +61,44 @@ void say_workers(const struct judge *j, struct verdict_line *l)
 	say(l->next, "keep the dataset in tensors or NumPy arrays, not in lists of Python objects; half the num_workers "
 	    "saves %s", fmt_bytes(a, f.own / 2));
 }
+
+/* --- memory that is in no tensor --------------------------------------------------------------------------- */
+
+/* With malloc's blocks: whether they have it, and the table of what made them. */
+static void say_malloc(const struct judge *j, struct verdict_line *l, const struct facts_beside *f)
+{
+	int is_theirs = f->of_malloc >= f->bytes / BESIDE_MALLOC_PART;
+	char a[24];
+
+	say(l->text, is_theirs ? ": %s of it in blocks of malloc" : ": no more than %s of it in blocks of malloc",
+	    fmt_bytes(a, f->of_malloc < f->bytes ? f->of_malloc : f->bytes));
+	if (!is_theirs) {
+		say(l->next, "Python's objects of up to 512 bytes are in no block of malloc; in a job started with "
+		    "PYTHONMALLOC=malloc they are");
+		return;
+	}
+	say(l->next, "what made most of them: ");
+	say_command(l, "memtrace report %s --at peak --device host --by %s", j->file, j->r->stacks.cnt ? "stack" : "op");
+}
+
+void say_beside(const struct judge *j, struct verdict_line *l)
+{
+	const struct facts_beside f = j->f->beside;
+	char a[24], b[24], c[24];
+
+	l->bytes = f.bytes;
+	say(l->text, "%s of the %s of memory that ", fmt_bytes(a, f.bytes), fmt_bytes(b, f.held));
+	if (f.pid)
+		say(l->text, "process %u", f.pid);
+	else
+		say(l->text, "the job");
+	say(l->text, " holds (RSS, without files) are in no tensor%s (tensors have %s at most)",
+	    f.is_attached ? " that was seen since the attach" : "", fmt_bytes(c, f.tensors));
+	if (facts_is_malloc_watched(j->r)) {
+		say_malloc(j, l, &f);
+		return;
+	}
+	say(l->text, ": arrays of NumPy, Python's objects and what libraries keep are not traced by default");
+	say(l->next, "which lines hold it: ");
+	say_command(l, "memtrace record --probes kernel,host --stacks=python -o host.mtr -- COMMAND");
+}

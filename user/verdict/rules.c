@@ -7,6 +7,7 @@
 
 #include <sys/wait.h>
 
+#include "event/event.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
 #include "verdict/say.h"
@@ -131,6 +132,27 @@ static enum verdict_severity when_workers(const struct judge *j)
 	return if_so(f->cnt && (is_large || f->grown >= WORKERS_LEAST), VERDICT_HINT);
 }
 
+/* Most of the memory is in no tensor, and no other rule has said more of it. */
+static int is_beside(const struct judge *j)
+{
+	const struct facts_beside *f = &j->f->beside;
+	int was_killed = j->f->refusal && j->f->refusal->kind == OOM_DEATH;
+
+	return f->bytes >= (f->gpu ? BESIDE_CUDA : BESIDE_LEAST) && f->bytes >= f->held / 100 * BESIDE_PERCENT && !was_killed &&
+	       !when_rss(j);
+}
+
+static enum verdict_severity when_beside(const struct judge *j)
+{
+	return if_so(is_beside(j) && j->f->beside.bytes > j->f->beside.gpu, VERDICT_HINT);
+}
+
+/* A GPU has more: behind its peak. */
+static enum verdict_severity when_beside_a_gpu(const struct judge *j)
+{
+	return if_so(is_beside(j) && j->f->beside.bytes <= j->f->beside.gpu, VERDICT_FACT);
+}
+
 static enum verdict_severity when_spike(const struct judge *j)
 {
 	const struct facts_steps *f = &j->f->steps;
@@ -230,6 +252,7 @@ const struct rule rules[] = {
 	{ VERDICT_RESERVED, when_in_segments, say_idle },
 	{ VERDICT_FRAGMENTED, when_holes, say_holes },
 	{ VERDICT_WORKERS, when_workers, say_workers },
+	{ VERDICT_RSS, when_beside, say_beside },
 	{ VERDICT_SPIKE, when_spike, say_spike },
 	{ VERDICT_SPIKE, when_unseen, say_unseen },
 	{ VERDICT_RECOMPILES, when_given_up, say_given_up },
@@ -238,6 +261,7 @@ const struct rule rules[] = {
 	{ VERDICT_STATE, when_state, say_peak },
 	{ VERDICT_PEAK, when_peak, say_peak },
 	{ VERDICT_FRAGMENTED, when_holes_beside, say_holes },
+	{ VERDICT_RSS, when_beside_a_gpu, say_beside },
 	{ VERDICT_GROWTH, when_growth, say_growth },
 	{ VERDICT_NOTHING, when_untraced, say_untraced },
 	{ VERDICT_NOTHING, when_nothing, say_nothing },

@@ -48,6 +48,12 @@ struct judge;
 #define GROWS_PERCENT 60	    /* … of the steps from one to the next so many go up */
 #define COPIED_PART 2		    /* of what it grew by is no longer shared: by copy-on-write */
 
+/* --- memory beside tensors */
+#define BESIDE_PERCENT 50	    /* of a process's anonymous memory is in no tensor, and … */
+#define BESIDE_LEAST (512ull << 20) /* … so many bytes: Python, torch and what a job imports have 150 to 300 MiB, … */
+#define BESIDE_CUDA (2ull << 30)    /* … CUDA's libraries and contexts more */
+#define BESIDE_MALLOC_PART 2	    /* such a part of it is in blocks of malloc: these say whose it is */
+
 /* --- a spike */
 #define SPIKE_RATIO 1.25	   /* of the median step, in … */
 #define SPIKE_PERCENT 10	   /* … at most so many of the steps, of … */

@@ -88,6 +88,7 @@ void say_recompiles(const struct judge *j, struct verdict_line *l);
 void say_idle(const struct judge *j, struct verdict_line *l);
 /* host.c: the machine's memory */
 void say_holes(const struct judge *j, struct verdict_line *l);
+void say_beside(const struct judge *j, struct verdict_line *l);
 void say_workers(const struct judge *j, struct verdict_line *l);
 /* peak.c */
 void say_peak(const struct judge *j, struct verdict_line *l);

@@ -35,7 +35,7 @@ enum verdict_kind {
 	VERDICT_INCOMPLETE,	   /* something was lost */
 	VERDICT_COMPLETE,	   /* nothing was; what tracing cost */
 	VERDICT_RECOMPILES,	   /* torch.compile compiles again and again, or takes memory for it */
-	VERDICT_RSS,		   /* memory of the processes grows, and tensors do not */
+	VERDICT_RSS,		   /* memory of the processes grows, and tensors do not; or most of it is in no tensor */
 	VERDICT_KINDS,
 };
 

@@ -9,6 +9,7 @@
     holes    600 MiB of small tensors, of which all but every 16th go; then small steps
     trimmed  the same, and malloc_trim(0) behind it
     bytes    a list that gets a bytearray of 1 MiB in each step
+    arrays   ten arrays of NumPy of 96 MiB each beside a small model
     loading  modules and bytearrays are made for twelve seconds, and then there are steps
 """
 import ctypes
@@ -18,7 +19,7 @@ import time
 
 import job
 
-KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed", "bytes", "loading")
+KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed", "bytes", "arrays", "loading")
 
 
 def spike(torch, args):
@@ -47,10 +48,17 @@ def keeps_bytes(torch, args):
     return step
 
 
+def arrays(torch, args):
+    import numpy
+
+    inner, kept = state(torch, args), [numpy.ones(12 << 20) for _ in range(10)]
+    return lambda: inner() if kept else None
+
+
 def loading(torch, args):
     inner, kept = state(torch, args), []
     for _ in range(60):
-        kept.append((torch.nn.Linear(2048, 1024), bytearray(b"1") * (8 << 20)))
+        kept.append((torch.nn.Linear(2048, 1024), bytearray(b"1") * (4 << 20)))
         time.sleep(0.2)
     return lambda: inner() if kept else None
 
@@ -125,7 +133,7 @@ def build(args):
     import torch
 
     return {"spike": spike, "state": state, "workers": workers, "growing": growing, "holes": holes, "trimmed": holes,
-            "bytes": keeps_bytes, "loading": loading}[KIND](torch, args)
+            "bytes": keeps_bytes, "arrays": arrays, "loading": loading}[KIND](torch, args)
 
 
 if __name__ == "__main__":
