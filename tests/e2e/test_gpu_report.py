@@ -9,6 +9,7 @@ import os
 import time
 
 import mt
+import planted_page
 import test_gpu_stub as stub
 import test_gpu_torch as torch
 
@@ -160,6 +161,7 @@ def test_verdict_pieces():
     idle = mark["reserved_peak"][0] - mark["allocated_peak"][0]
     mt.check((first["kind"], first["bytes"]) == ("fragmented", idle) and idle > 128 * MB, f"{mark}: {lines}")
     mt.check("in pieces of 16.0 MiB at most" in first["text"] and "allocate what lives long before" in first["next"], f"{first}")
+    planted_page.first("pieces", lines)
     same, _, _ = planted("pieces", "expandable")
     mt.check(same["reserved_peak"] == mark["reserved_peak"], f"{mark}, with expandable segments {same}")
 
@@ -169,6 +171,7 @@ def test_verdict_refused():
     mark, first, lines = planted("wide", total_mb=400)
     mt.check(mark["ooms"][0] == 1 and first["kind"] == "out_of_memory" and first["severity"] == "problem", f"{mark}: {lines}")
     mt.check("324 MiB free in pieces of 108 MiB at most" in first["text"] and "expandable_segments:True" in first["next"], f"{first}")
+    planted_page.first("refused", lines)
     better, other, lines = planted("wide", "expandable", total_mb=400)
     mt.check(better["ooms"][0] == 0 and other["kind"] != "out_of_memory", f"{better}: {lines}")
 
@@ -179,6 +182,7 @@ def test_verdict_reserved():
     idle = mark["reserved_peak"][0] - mark["allocated_peak"][0]
     mt.check((first["kind"], first["bytes"]) == ("reserved", idle) and idle == 200 * MB, f"{mark}: {lines}")
     mt.check("empty_cache()" in first["next"] and "240 MiB" in first["next"], f"{first}")
+    planted_page.first("reserved", lines)
 
 
 KIND = {stub.DEVICE: "device", stub.MANAGED: "managed", stub.PINNED: "pinned", stub.REGISTERED: "registered",

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import mt
+import planted_page
 
 SLOW = {"line_of_malloc", "holder_of_a_graph", "window_of_five_seconds", "window_at_new_peaks", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
 LANDING = {"stacks", "line_is_not_looked_for", "line_of_a_graph", "holder_of_a_cache", "graph"}
@@ -174,6 +175,7 @@ def test_clean():
         mt.check(rep["leaks_watched"]["ticks"] >= 150 and not rep["leaks_watched"]["too_short"], f"{rep['leaks_watched']}")
         mt.check(rep["leaks"] == [], f"a clean job: {rep['leaks']}")
         mt.check(not any(line["severity"] == "problem" for line in rep["verdict"]), f"nothing is wrong: {rep['verdict']}")
+        planted_page.first("clean", rep["verdict"])
         mt.check("stack" not in rep["overhead"]["by_probe"], "stacks were taken, and nothing grows")
         text = mt.ok(mt.memtrace("report", path, "--leaks")).stdout
         mt.check("Nothing grows" in text and "growing:" not in mt.ok(mt.memtrace("report", path, "-v")).stdout, text)

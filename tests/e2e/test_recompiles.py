@@ -7,6 +7,7 @@ import sqlite3
 
 import browser
 import mt
+import planted_page
 import test_page
 import test_serve
 import test_tui
@@ -207,6 +208,7 @@ def test_gives_up():
         mt.check(first["kind"] == "recompiles" and first["text"].startswith("torch.compile gave up on forward (gives_up.py:12)")
                  and re.search(rf"because \S*epoch == {limit - 1} \(gives_up\.py:13 in forward\)$", first["text"])
                  and "allow_unspec_int_on_nn_module" in first["next"], f"{first}")
+        planted_page.first("gives_up", [first])
 
 
 def test_without_dynamo():

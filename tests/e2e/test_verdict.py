@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """A report begins with what it concludes: real jobs with one thing to say each, and the step that is proposed does what it says.
 
-Every rule with its threshold: tests/unit/test_verdict.c.
+Every rule with its threshold: tests/unit/test_verdict.c. docs/verdict.md is made of their first lines: python3 tests/e2e/test_verdict.py writes it.
 """
 import json
 import os
@@ -12,6 +12,7 @@ import subprocess
 
 import grown
 import mt
+import planted_page
 
 LANDING = {"growing_workers", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers"}
 
@@ -67,6 +68,7 @@ def test_leak():
         rep, lines = verdict_of(d / "a.mtr")
         first = lines[0]
         mt.check((first["kind"], first["severity"]) == ("leak", "problem"), f"{lines}")
+        planted_page.first("leak", lines)
         mt.check(first["bytes"] == round(rep["leaks"][0]["bytes_slope"]), f"{first} {rep['leaks'][0]}")
         mt.check(rep["leaks"][0]["op"] in first["text"], first["text"])
 
@@ -77,6 +79,7 @@ def test_state():
         rep, lines = verdict_of(d / "a.mtr")
         cpu = rep["devices"]["cpu"]
         mt.check(lines[0]["kind"] == "state" and 0.6 * cpu["peak"] <= lines[0]["bytes"] <= cpu["peak"], f"{lines}")
+        planted_page.first("state", lines)
         mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
         better = json.loads(run_next(d / "a.mtr", lines[0]))
         mt.check(better["estimated_peak"] < better["recorded_peak"], f"{better}")
@@ -110,6 +113,7 @@ def test_spike():
         mt.check("nothing lost" in said, said)
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "spike" and re.match(r"Step \d+ peaks at .*, alone of \d+ steps$", lines[0]["text"]), f"{lines}")
+        planted_page.first("spike", lines)
         mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
         mt.expect_failure(mt.memtrace("export", d / "a.mtr", "--to", "folded", "--device", "cuda:0", "-o", d / "out"), 1,
                           "no block on cuda:0", "it has blocks on cpu")
@@ -133,6 +137,7 @@ def test_workers():
             mt.finish(tracer, d / "a.mtr")
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "workers" and lines[0]["text"].startswith("2 DataLoader workers"), f"{lines}")
+        planted_page.first("workers", lines)
         # what was guessed of a worker's last batches is over with the recording, in the report and in what a moment held
         peak = json.loads(mt.ok(mt.memtrace("report", d / "a.mtr", "--at", "peak", "--by", "category", "--json", "-q")).stdout)
         held = {r["name"]: r["bytes"] for r in peak["by"]["category"] if r["bytes"]}
@@ -159,6 +164,7 @@ def test_growing_workers():
             mt.finish(tracer, d / "a.mtr")
         _, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "workers" and "by copy-on-write: " in lines[0]["text"], f"{lines}")
+        planted_page.first("growing_workers", lines)
         mt.note(lines[0]["text"])
 
 
@@ -170,6 +176,7 @@ def test_holes():
             launched(d / f"{kind}.mtr", kind, grown.after(is_seen, 12), "twelve steps after it", (0, 3))
         rep, lines = verdict_of(d / "holes.mtr")
         mt.check(lines[0]["kind"] == "fragmented" and "malloc_trim" in lines[0]["next"], f"{lines}")
+        planted_page.first("holes", lines)
         mt.check(400 << 20 < lines[0]["bytes"] < 600 << 20, f"{lines}")
         after, _ = verdict_of(d / "trimmed.mtr")
         mt.check(not any(l["kind"] == "fragmented" for l in after["verdict"]), f"{after['verdict']}")
@@ -186,6 +193,7 @@ def test_memory_of_no_tensor():
         took = sorted(s["marks"]["step"]["t"] - s["begin"] for s in rep["phases"]["steps"] if s["begin"] and "step" in s["marks"])
         a_second = 1e9 / took[len(took) // 2]
         mt.check(0.7 * a_second <= lines[0]["bytes"] / (1 << 20) <= 1.3 * a_second, f"{lines[0]}: {a_second:.1f} steps a second, a MiB each")
+        planted_page.first("memory_of_no_tensor", lines)
         mt.check(not rep["leaks"] and not any(line["kind"] == "growth" for line in lines), f"{lines}")
         command = shlex.split(re.search(r"memtrace (record .*) -d 60$", lines[0]["command"])[1])
         with mt.start(*command, "-o", str(d / "b.mtr")) as tracer:
@@ -202,6 +210,7 @@ def test_memory_in_no_tensor():
         launched(d / "a.mtr", "arrays", grown.after(lambda rep: first_kind(rep) == "rss", 20), "arrays, and twenty steps more")
         rep, lines = verdict_of(d / "a.mtr")
         mt.check((lines[0]["kind"], lines[0]["severity"]) == ("rss", "hint") and "are in no tensor" in lines[0]["text"], f"{lines}")
+        planted_page.first("memory_in_no_tensor", lines)
         mt.check(960 << 20 <= lines[0]["bytes"] < 1500 << 20, f"{lines[0]}")
         mt.check(sum(l["kind"] == "rss" for l in lines) == 1 and lines[1]["kind"] == "state", f"{lines}")
         command = shlex.split(lines[0]["command"])
@@ -235,6 +244,7 @@ def test_loading():
         code = tracer.wait(60)
         os.kill(job, signal.SIGTERM)
         mt.check(code in (0, 3) and len(looks) >= 6, f"{looks} {tracer.err[-3:]}")
+        planted_page.first("loading", looks[-1])
         rep = mt.report(d / "a.mtr")
         mt.check(says_no_growth(rep), f"{rep['verdict']}")
         mt.note(f"{len(looks)} looks before the first step")
@@ -247,6 +257,7 @@ def test_rank():
                           "--nproc-per-node", 4, mt.JOBS / "ranks.py", "--heavy", 2, "--steps", 10, timeout=160), (0, 3))
         _, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "rank" and lines[0]["text"].startswith("Rank 2 stands out") and "--rank 2" in lines[0]["next"], f"{lines}")
+        planted_page.first("rank", lines)
         mt.check(3 << 20 < lines[0]["bytes"] < 5 << 20, f"{lines[0]}")
         rows = json.loads(run_next(d / "a.mtr", lines[0]))["by"]
         (by, rows), = rows.items()  # made in no module
@@ -259,6 +270,7 @@ def test_nothing():
         mt.check("nothing to lose" in done.stderr and "nothing lost" not in done.stderr, done.stderr)
         _, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "nothing" and "--probes host" in lines[0]["next"], f"{lines}")
+        planted_page.first("nothing", lines)
 
 
 def test_activations():
@@ -269,6 +281,7 @@ def test_activations():
                          "what the verdict rests on")
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "activations" and not any(l["severity"] == "problem" for l in lines), f"{lines}")
+        planted_page.first("activations", lines)
         modules = rep.get("modules", {}).get("list", [])
         mt.check(any(m["all"]["at_peak"] > rep["devices"]["cpu"]["peak"] / 4 for m in modules), "the peak is one of which no module is known")
         found = re.search(r"checkpoint \S+: up to ([\d.]+) MiB less", lines[0]["next"])
@@ -279,3 +292,13 @@ def test_activations():
         kept = json.loads(mt.ok(mt.memtrace("estimate", d / "a.mtr", "--json")).stdout)
         cpu = rep["devices"]["cpu"]
         mt.check(kept["peak_after_ns"] == cpu["peak_ns"] - rep["start_ns"], f"{kept['peak_after_ns']}, {cpu['peak_ns'] - rep['start_ns']}")
+
+
+if __name__ == "__main__":
+    import test_gpu_report as gpu
+    import test_leaks
+    import test_recompiles
+
+    planted_page.write([test_leaks.test_clean, test_leak, test_memory_of_no_tensor, test_memory_in_no_tensor, test_loading, test_activations, test_state,
+                        test_spike, test_rank, test_workers, test_growing_workers, test_holes, test_recompiles.test_gives_up,
+                        gpu.test_verdict_pieces, gpu.test_verdict_refused, gpu.test_verdict_reserved, test_nothing])
