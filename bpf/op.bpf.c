@@ -38,21 +38,85 @@ int mt_lookup(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Hash of the name of the type of a node's Python object; 0: it is not known. */
-static __always_inline u64 python_name(struct mt_thread *t, u64 node, u64 cookie)
+/* Of a node's Python object, its address in *ret: hash of the name of its type; 0: it is not known. */
+static __always_inline u64 python_name(struct mt_thread *t, u64 node, u64 cookie, u64 *ret)
 {
 	const struct mt_flow_layout *l = &mt_flow_layouts[cookie >> 48 & (MT_FLOW_LAYOUTS_MAX - 1)];
 	u64 at = 0;
 
 	if (!(cookie & MT_NODE_LAYOUT) || !l->node_python)
 		return 0;
-	if (bpf_probe_read_user(&at, sizeof(at), (void *)(node + l->node_python)) ||
-	    bpf_probe_read_user(&at, sizeof(at), (void *)(at + PY_TYPE_OF)) ||
+	if (bpf_probe_read_user(ret, sizeof(*ret), (void *)(node + l->node_python)) ||
+	    bpf_probe_read_user(&at, sizeof(at), (void *)(*ret + PY_TYPE_OF)) ||
 	    bpf_probe_read_user(&at, sizeof(at), (void *)(at + PY_TYPE_NAME))) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
 	return text_cstring(t, at);
+}
+
+struct saved_loop {
+	u64 at;
+	u32 slot, bytes;
+};
+
+static long saved_item(u32 i, struct saved_loop *l)
+{
+	u64 impl = 0;
+
+	if (bpf_probe_read_user(&impl, sizeof(impl), (void *)(l->at + (u64)i * l->bytes)))
+		loss_count(MT_LOSS_READ_FAULT);
+	else
+		flow_tensor(l->slot, impl, 0);
+	return 0;
+}
+
+/*
+ * What a Python-defined node has saved. Its own kernels, and those that inductor generated, are given that past all operators,
+ * and the job may hold it, too: then nothing else tells that it is kept.
+ */
+__noinline int saved_read(u32 slot, u64 object)
+{
+	struct saved_loop l = { .slot = slot };
+	struct flow_buf *b = flow_buf(slot);
+	u64 range[2] = {}, bytes;
+
+	if (!b)
+		return 0;
+	l.bytes = layout_of(b)->saved_bytes;
+	if (!l.bytes)
+		return 0;
+	if (bpf_probe_read_user(range, sizeof(range), (void *)(object + layout_of(b)->node_saved))) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	bytes = range[1] - range[0];
+	if (range[1] <= range[0] || bytes % l.bytes)
+		return 0;
+	l.at = range[0];
+	if (bytes / l.bytes > MT_FLOW_ARGS_MAX) {
+		b->rec.cut++;
+		bytes = (u64)MT_FLOW_ARGS_MAX * l.bytes;
+	}
+	bpf_loop((u32)(bytes / l.bytes), saved_item, &l, 0);
+	return 0;
+}
+
+/* Of the frame on top. */
+static __always_inline void saved_send(struct flow_buf *b, const struct mt_thread *t)
+{
+	u32 n = b->rec.args_cnt;
+
+	if (b->rec.cut)
+		loss_count(MT_LOSS_ARGS);
+	if (!n)
+		return;
+	if (n > MT_FLOW_ARGS_MAX)
+		n = MT_FLOW_ARGS_MAX;
+	hdr_fill(&b->rec.hdr, MT_EV_SAVED, MT_DEV_NONE, bpf_ktime_get_ns());
+	hdr_place(&b->rec.hdr, t);
+	b->rec.addr = 0;
+	(void)ring_output(&b->rec, sizeof(b->rec) + n * sizeof(b->args[0]));
 }
 
 /* … with the number that it was given when it was made, in the forward pass. */
@@ -88,7 +152,9 @@ SEC("uprobe")
 int mt_node(struct pt_regs *ctx)
 {
 	struct mt_thread *t = thread_get();
-	u64 vtable = 0, python = 0;
+	u64 cookie = bpf_get_attach_cookie(ctx), vtable = 0, python = 0, object = 0;
+	struct flow_buf *b = NULL;
+	u32 slot = 0;
 
 	hit_count(MT_PROG_NODE);
 	if (!t || is_partial())
@@ -96,7 +162,15 @@ int mt_node(struct pt_regs *ctx)
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)arg(ctx, 2)))
 		loss_count(MT_LOSS_READ_FAULT);
 	else if (class_of(vtable) == MT_CLASS_PY_NODE)
-		python = python_name(t, arg(ctx, 2), bpf_get_attach_cookie(ctx));
+		python = python_name(t, arg(ctx, 2), cookie, &object);
+	if (python)
+		b = flow_begin(ctx, t, cookie, &slot);
+	if (b)
+		saved_read(slot, object);
 	node_enter(t, ctx, vtable, python);
+	if (b) { /* flow_begin would have closed the frame */
+		saved_send(b, t);
+		flow_end(b, t);
+	}
 	return 0;
 }

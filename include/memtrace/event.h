@@ -83,7 +83,8 @@ enum mt_kind {
 				 given out again (record_stream); flags = enum mt_stream, which says what size is */
 	MT_EV_ALLOC_AT = 39,  /* at: an ALLOC in which no operator is open, told with its place; an ALLOC from decode on */
 	MT_EV_PLACE = 40,     /* place: a line of Python's of a hash, before its first use (best effort) */
-	MT_EV_WIRE_MAX = 41,
+	MT_EV_SAVED = 41,     /* flow: what the node that was just entered, one that Python defined, has saved */
+	MT_EV_WIRE_MAX = 42,
 };
 
 /* addr is the hash of a name: an operator that was called boxed, a node that Python defined (by its type's name). */
@@ -482,7 +483,8 @@ _Static_assert(sizeof(struct mt_seg_spec) == 96, "wire ABI");
  * Source `flow`: operator entries that also read their tensor arguments.
  *
  * Record: struct mt_rec_flow with `args_cnt` struct mt_flow_arg behind it. kind is MT_EV_OP,
- * MT_EV_APPLY or MT_EV_ACC; addr as for a frame of that kind.
+ * MT_EV_APPLY or MT_EV_ACC; addr as for a frame of that kind. MT_EV_SAVED opens no frame: depth and seq are those of
+ * the innermost open one, addr is 0.
  */
 #define MT_FLOW_ARGS_MAX 1024 /* tensors in one record; further ones are counted, not sent */
 #define MT_FLOW_SPEC_ARGS_MAX 24 /* tensor-like parameters of one operator; 21 is the most in torch 2.13 */
@@ -559,6 +561,8 @@ struct mt_flow_layout {
 	__u16 alias_write;  /* AliasInfo → bool: it is written */
 	__u16 list_tag;	    /* tag of an IValue that is a list */
 	__u16 node_python;  /* PyNode → PyObject *; 0: not known */
+	__u16 node_saved;   /* that object → begin and end of its SavedVariables, which begin with a TensorImpl * */
+	__u16 saved_bytes;  /* sizeof(SavedVariable); 0: not known */
 };
 
 /* What a TensorImpl's vtable pointer says of it. */
@@ -598,7 +602,7 @@ struct mt_rec_flow {
 
 _Static_assert(sizeof(struct mt_flow_spec_arg) == 4, "wire ABI");
 _Static_assert(sizeof(struct mt_flow_spec) == 100, "wire ABI");
-_Static_assert(sizeof(struct mt_flow_layout) == 34, "wire ABI");
+_Static_assert(sizeof(struct mt_flow_layout) == 38, "wire ABI");
 _Static_assert(sizeof(struct mt_flow_arg) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_flow) == 40, "wire ABI");
 

@@ -2280,7 +2280,7 @@ static void boxed__lay(struct boxed *x, const char *name, const struct objects *
 
 static const struct mt_flow_layout boxed_layout = {
 	16, 24, 40, 16, 40, 48, 16, 0, 8, 464, .schema = 32, .schema_args = 32, .arg_bytes = sizeof(struct boxed_arg),
-	.arg_alias = 32, .alias_write = 0, .list_tag = LIST_TAG, .node_python = 112,
+	.arg_alias = 32, .alias_write = 0, .list_tag = LIST_TAG, .node_python = 112, .node_saved = 136, .saved_bytes = 80,
 };
 
 static void rig__boxed(struct rig *r, const struct mt_flow_layout *l)
@@ -2475,22 +2475,29 @@ static void test_regions_without_boxed_calls(void **state)
 	rig__done(&r);
 }
 
+/* A rig that knows PyNode's vtable. */
+static void rig__python_nodes(struct rig *r, uint64_t vtable)
+{
+	static struct flow_vtable classes[5];
+
+	rig__flow_sites(r, &boxed_layout);
+	memcpy(classes, flow_classes, sizeof(flow_classes));
+	classes[4] = (struct flow_vtable){ vtable, MT_CLASS_PY_NODE };
+	r->plan.flow_vtables = classes;
+	r->plan.flow_vtables_cnt = 5;
+	rig__site(r, flow_node, MT_PROG_NODE, 0);
+	self_attach(r->t, &r->plan);
+}
+
 /* A node that Python defined is called as its object's type; others by their vtable. */
 static void test_nodes_of_python(void **state)
 {
 	static uint64_t vt_python[2];
-	struct flow_vtable classes[5];
-	uint64_t node[16] = { 0 }, obj[2] = { 0 }, type[4] = { 0 };
+	uint64_t node[16] = { 0 }, obj[32] = { 0 }, type[4] = { 0 };
 	struct rig r;
 
 	(void)state;
-	rig__flow_sites(&r, &boxed_layout);
-	memcpy(classes, flow_classes, sizeof(flow_classes));
-	classes[4] = (struct flow_vtable){ at(vt_python), MT_CLASS_PY_NODE };
-	r.plan.flow_vtables = classes;
-	r.plan.flow_vtables_cnt = 5;
-	rig__site(&r, flow_node, MT_PROG_NODE, 0);
-	self_attach(r.t, &r.plan);
+	rig__python_nodes(&r, at(vt_python));
 	node[0] = at(vt_python);
 	node[boxed_layout.node_python / 8] = at(obj);
 	obj[1] = at(type);
@@ -2508,6 +2515,55 @@ static void test_nodes_of_python(void **state)
 	assert_string_equal(name_of(&r, 1), "autograd node");
 	assert_string_equal(name_of(&r, 2), "autograd node");
 	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 1);
+	rig__done(&r);
+}
+
+/* What such a node has saved is told with it: tensors alone, and nothing where the words are no vector of them. */
+static void test_saved_by_nodes_of_python(void **state)
+{
+	enum { SAVED = 136 / 8, ITEM = 80 / 8 };
+	static uint64_t vt_python[2];
+	uint64_t node[16] = { 0 }, obj[32] = { 0 }, type[4] = { 0 }, saved[4 * ITEM] = { 0 };
+	struct objects o;
+	struct rig r;
+
+	(void)state;
+	rig__python_nodes(&r, at(vt_python));
+	objects__lay(&o, &boxed_layout, 0);
+	node[0] = at(vt_python);
+	node[boxed_layout.node_python / 8] = at(obj);
+	obj[1] = at(type);
+	type[3] = at("SwishBackward");
+	flow_node(NULL, NULL, node); /* it has saved nothing */
+	saved[0] = at(o.tensor);
+	saved[ITEM] = at(o.undefined); /* None, or a hook has it */
+	saved[3 * ITEM] = at(o.grad);
+	obj[SAVED] = at(saved);
+	obj[SAVED + 1] = at(saved + 4 * ITEM);
+	flow_node(NULL, NULL, node);
+	obj[SAVED + 1]--;
+	flow_node(NULL, NULL, node);
+	obj[SAVED + 1] = at(saved) - 80;
+	flow_node(NULL, NULL, node);
+	node[0] = at(vt_stranger);
+	obj[SAVED + 1] = at(saved + 4 * ITEM);
+	flow_node(NULL, NULL, node);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_NODE, MT_EV_NODE, MT_EV_SAVED, MT_EV_SAVED, MT_EV_SAVED, MT_EV_NODE, MT_EV_NODE, MT_EV_NODE, 0);
+	assert_int_equal(r.ev[2].addr, 0);
+	assert_true(r.ev[3].addr == 0x1000 && r.ev[3].size == 100 && r.ev[3].dev == MT_DEV_CPU);
+	assert_true(r.ev[4].addr == 0x2000 && r.ev[4].size == 101 && r.ev[4].flags == MT_CLASS_PLAIN);
+	for (size_t i = 2; i < 5; i++) /* of the node that was just entered */
+		assert_true(r.ev[i].depth == r.ev[1].depth + 1 && r.ev[i].seq == r.ev[1].seq);
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 0);
+	node[0] = at(vt_python);
+	obj[SAVED] = 8; /* two items where nothing is */
+	obj[SAVED + 1] = 8 + 2 * 80;
+	r.cnt = 0;
+	flow_node(NULL, NULL, node);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_NODE, 0);
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 2);
 	rig__done(&r);
 }
 
@@ -3187,6 +3243,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_regions_by_boxed_calls),
 		cmocka_unit_test(test_regions_without_boxed_calls),
 		cmocka_unit_test(test_nodes_of_python),
+		cmocka_unit_test(test_saved_by_nodes_of_python),
 		cmocka_unit_test(test_tensors_on_the_stack),
 		cmocka_unit_test(test_tensors_given_already),
 		cmocka_unit_test(test_memory_of_others),

@@ -5,20 +5,24 @@ import json
 
 import mt
 import tables
+import test_compiled as inductor
 
 SHARE_MIN = 0.99
 JOBS = {"transformer": "transformer", "conv": "conv net: batch norm, pooling, dropout", "lstm": "LSTM",
         "accumulate": "MLP, four batches accumulated", "checkpoint": "four blocks, two of them checkpointed, of both kinds",
         "gan": "GAN: two models, three passes a step", "mixed": "MLP under autocast (bfloat16)",
-        "penalty": "gradient penalty (a gradient of a gradient)", "compiled": "`torch.compile` (aot_eager), by the graph's saved tensors"}
+        "penalty": "gradient penalty (a gradient of a gradient)", "compiled": "`torch.compile` (aot_eager), by the graph's saved tensors",
+        "distil": "`torch.compile` (inductor), a loss whose targets and weights the job holds, by the graph's saved tensors"}
 SLOW = {"compiled", "penalty", "mixed", "accumulate", "conv", "gan"}
-LANDING = {"lstm", "checkpoint"}
+LANDING = {"lstm", "checkpoint", "distil"}
+TIMEOUT_S = {"distil": inductor.COMPILES_S}
+close_file = inductor.close_file
 
 
 def record(job, tmp, *options, probes=()):
     """(report, the job's passes) of a job that was attached to in mid-run; the last pass that is traced is the job's last."""
     out, mtr = tmp / "truth.json", tmp / "saved.mtr"
-    with mt.job("saved", "--job", job, "--out", out, *options) as proc:
+    with mt.job("saved", "--job", job, "--out", out, *options, ready_s=inductor.COMPILES_S) as proc:
         with mt.start("record", "-p", str(proc.pid), "-o", str(mtr), "-vv", *probes) as tracer:
             mt.wait_until(lambda: sum("names of" in t for t in tracer.err) >= 2 or not tracer.alive(), "names", 60)
             mt.check(tracer.alive(), "; ".join(tracer.err))
@@ -124,6 +128,11 @@ def test_penalty():
 
 def test_compiled():
     check_job("compiled", "--graph")
+
+
+def test_distil():
+    with inductor.cache():
+        check_job("distil", "--graph")
 
 
 if __name__ == "__main__":  # make docs-saved

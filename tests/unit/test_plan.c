@@ -768,7 +768,10 @@ static void takes_regions_by_boxed_calls(void **state)
 	}
 }
 
-/* PyNode is libtorch_python's own class; its method that begins with its object says where that is. */
+/*
+ * PyNode is libtorch_python's own class; its method that begins with its object says where that is, the one that lets go of
+ * what the object has saved, where and how large that is.
+ */
 static void knows_nodes_of_python(void **state)
 {
 	static const char python_source[] =
@@ -776,9 +779,20 @@ static void knows_nodes_of_python(void **state)
 		"void *vt_of(void) { return vt + 2; }\n"
 		"static __attribute__((used, noinline)) long is(char *p) "
 		"__asm__(\"_ZN5torch8autograd6PyNode12is_traceableEv\");\n"
-		"static long is(char *p) { return *(long *)(p + AT); }\n";
-	static const char *const flags[] = { "-O1 -shared -fPIC -DAT=112", "-O1 -shared -fPIC -DAT=464",
-					     "-O0 -shared -fPIC -DAT=112" }; /* code that does not say */
+		"static long is(char *p) { return *(long *)(p + AT); }\n"
+		"static __attribute__((used, noinline)) void release(char *p) "
+		"__asm__(\"_ZN5torch8autograd6PyNode17release_variablesEv\");\n"
+		"static void release(char *p) {\n"
+		"	char *object = *(char **)(p + AT), *end = *(char **)(object + SAVED + 8);\n"
+		"	for (char *s = *(char **)(object + SAVED); s != end; s += BYTES)\n"
+		"		*(void *volatile *)s = *(void *volatile *)(s + 72) = 0;\n"
+		"}\n";
+	static const char *const flags[] = {
+		"-O1 -shared -fPIC -DAT=112 -DSAVED=136 -DBYTES=80",
+		"-O1 -shared -fPIC -DAT=464 -DSAVED=192 -DBYTES=104",
+		"-O0 -shared -fPIC -DAT=112 -DSAVED=136 -DBYTES=80", /* code that does not say */
+	};
+	static const unsigned saved[][2] = { { 136, 80 }, { 192, 104 }, { 0, 0 } };
 	void *cpu = dlopen(fixture_build("libtorch_cpu.so", "-O1 -shared -fPIC -DSTORAGE=16", c10_source), RTLD_NOW);
 
 	(void)state;
@@ -795,6 +809,8 @@ static void knows_nodes_of_python(void **state)
 			has += x.p->flow_vtables[k].addr == vtable && x.p->flow_vtables[k].class == MT_CLASS_PY_NODE;
 		assert_int_equal(has, i < 2);
 		assert_int_equal(x.p->flow_layout.at.node_python, i == 0 ? 112 : i == 1 ? 464 : 0);
+		assert_int_equal(x.p->flow_layout.at.node_saved, saved[i][0]);
+		assert_int_equal(x.p->flow_layout.at.saved_bytes, saved[i][1]);
 		drop_plan(&x);
 		dlclose(h);
 	}

@@ -154,6 +154,38 @@ static void freed_in_a_node(void **state)
 	assert_string_equal(kept(C)->of.node, "CompiledFunctionBackward");
 }
 
+/* Of the node that was just entered, at depth 0. */
+static void has_saved(uint64_t ptr)
+{
+	send((struct event){ .kind = MT_EV_SAVED, .addr = ptr, .size = ptr ? SIZE : 0, .dev = where, .depth = 1,
+			     .seq = seqs[0] });
+}
+
+/* What a node that Python defined says it has saved, although the job holds it and only kernels are given it. */
+static void saved_by_its_node(void **state)
+{
+	(void)state;
+	a_step();
+	make(C, "aten::randn");
+	forward();
+	has_saved(C); /* no pass is under way: it says nothing */
+	backward_begins();
+	apply(0, "TanhBackward0", T(SEED));
+	allocated(MASK, 2); /* a gradient */
+	freed(B, 1);
+	frame(MT_EV_NODE, "CompiledFunctionBackward", 0);
+	has_saved(0);
+	has_saved(C);
+	has_saved(WT);
+	has_saved(MASK);
+	mm_backward();
+	sgd();
+	assert_int_equal(saved()->cnt, 3);
+	assert_string_equal(kept(C)->of.node, "CompiledFunctionBackward");
+	assert_null(kept(WT));
+	assert_null(kept(MASK));
+}
+
 /* Of the graph that is kept (retain_graph) nothing is freed; the second pass over it counts alike. */
 static void a_graph_that_is_kept(void **state)
 {
@@ -403,9 +435,10 @@ static void flat(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		test(what_nodes_use), test(one_pass_from_the_start), test(freed_in_a_node), test(a_graph_that_is_kept),
-		test(several_passes_a_step), test(a_graph_that_waits), test(recomputed), test(not_autograds),
-		test(nothing_without_backward), test(named_late), test(rows_by_pattern), test(too_many), test(flat),
+		test(what_nodes_use), test(one_pass_from_the_start), test(freed_in_a_node), test(saved_by_its_node),
+		test(a_graph_that_is_kept), test(several_passes_a_step), test(a_graph_that_waits), test(recomputed),
+		test(not_autograds), test(nothing_without_backward), test(named_late), test(rows_by_pattern),
+		test(too_many), test(flat),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

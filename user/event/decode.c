@@ -228,7 +228,7 @@ static int is_flow(uint8_t kind, size_t len)
 {
 	const size_t head = sizeof(struct mt_rec_flow), each = sizeof(struct mt_flow_arg);
 
-	return (kind == MT_EV_OP || kind == MT_EV_APPLY || kind == MT_EV_ACC) && len >= head &&
+	return (kind == MT_EV_OP || kind == MT_EV_APPLY || kind == MT_EV_ACC || kind == MT_EV_SAVED) && len >= head &&
 	       (len - head) % each == 0 && (len - head) / each <= MT_FLOW_ARGS_MAX;
 }
 
@@ -337,16 +337,17 @@ size_t decode__args_cnt(const void *rec, size_t len)
 void decode__arg(const void *rec, size_t i, const struct event *ev, struct event *ret)
 {
 	const struct mt_flow_arg *a = (const struct mt_flow_arg *)((const struct mt_rec_flow *)rec + 1) + i;
+	int opens_frame = ev->kind != MT_EV_SAVED;
 
 	*ret = (struct event){
 		.ts_ns = ev->ts_ns,
 		.pid = ev->pid,
 		.tid = ev->tid,
 		.seq = ev->seq,
-		.kind = EV_ARG,
+		.kind = opens_frame ? EV_ARG : MT_EV_SAVED,
 		.dev = a->dev,
 		.flags = a->class,
-		.depth = ev->depth < MT_FRAMES_MAX ? (uint8_t)(ev->depth + 1) : ev->depth,
+		.depth = opens_frame && ev->depth < MT_FRAMES_MAX ? (uint8_t)(ev->depth + 1) : ev->depth,
 		.addr = a->ptr,
 		.size = a->size,
 		.aux = a->index | (uint32_t)a->flags << 8 | (uint32_t)a->item << 16,

@@ -31,7 +31,7 @@ int decode__record(struct decode *d, const void *rec, size_t len, struct event *
  * process's share of names); -EBADMSG: not a record of ours (counted).
  */
 int decode__place(struct decode *d, const void *rec, size_t len, name_id *ret);
-/* Tensor arguments of a record that decode__record took, as EV_ARG events; *ev is the record's own event. */
+/* Tensors of a record that decode__record took, as EV_ARG events (or MT_EV_SAVED); *ev is the record's own event. */
 size_t decode__args_cnt(const void *rec, size_t len);
 void decode__arg(const void *rec, size_t i, const struct event *ev, struct event *ret);
 /* After order, before any consumer: fills ev->name of kinds whose name is a run-time text. */

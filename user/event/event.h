@@ -193,6 +193,7 @@ static inline uint32_t event_fold(uint64_t v)
  *   OOM        size = bytes asked for, dev
  *   OP, NODE, OP_BEGIN    name; depth = frames under it, seq = its own number
  *   APPLY, ACC name = node's name; depth, seq as OP; followed by their EV_ARG
+ *   SAVED      a tensor that the node (depth, seq) has saved, the fields as EV_ARG's; one with addr 0 comes before them
  *   OP_END     depth = frames that stay open
  *   REGION_BEGIN          name, aux = regions open before it (its index)
  *   REGION_END            aux = regions that stay open

@@ -26,6 +26,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[MT_EV_APPLY] = { "apply", .is_frame = 1 },
 	[MT_EV_ACC] = { "accumulate", .is_frame = 1 },
 	[EV_ARG] = { "arg" },
+	[MT_EV_SAVED] = { "saved" },
 	[MT_EV_MODULE] = { "module_taken", EV_WIRE_MEM },
 	/* the process and the kernel */
 	[MT_EV_MMAP] = { "mmap", EV_WIRE_MEM, .varies = ADDR | SIZE },

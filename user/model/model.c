@@ -502,6 +502,10 @@ static void model__place(struct model *m, const struct event *ev)
 static void model__handle_rare(struct model *m, const struct event *ev)
 {
 	switch (ev->kind) {
+	case MT_EV_SAVED:
+		if (ev->addr && ev->size && !model__is_blind(m, ev->pid))
+			model__saved_by_node(m, ev, model__begin_late(m, ev));
+		break;
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:
 	case MT_EV_SEG_MAP:

@@ -6,7 +6,8 @@
  * next such operator: so each forward has its backward, several before an optimizer's step (gradients are accumulated) and two
  * over one graph (gradients of gradients) are several. Kept is a block that was there when the pass began, if an operator in a
  * node was given it (saved tensors go to operators), or if it was freed in a node (autograd lets go of what a node saved when
- * the node is over; nobody sees what compiled code and boxed calls are given). What a node itself is given is a gradient.
+ * the node is over; nobody sees what compiled code and boxed calls are given), or if a node that Python defined says that it
+ * has saved it. What a node itself is given is a gradient.
  * What AccumulateGrad and its hooks, or an optimizer in such a hook, are given is theirs. Parameters, their gradients and
  * state, and buffers are the model's, whether autograd keeps them too or not.
  */
@@ -102,9 +103,17 @@ void model__saved_read(struct model *m, struct thread *t, const struct event *ev
 		k = saved__add(s, b);
 		if (!k)
 			return;
-		k->is_other = t->frames[ev->depth - 1].told != MT_EV_OP; /* a node's own argument */
+		k->is_other = ev->kind == EV_ARG && t->frames[ev->depth - 1].told != MT_EV_OP; /* a node's own argument */
 	}
 	k->node = node;
+}
+
+void model__saved_by_node(struct model *m, const struct event *ev, const struct block *b)
+{
+	struct thread *t = b ? model__thread(m, ev) : NULL;
+
+	if (t && t->proc->saved && t->proc->saved->now)
+		model__saved_read(m, t, ev, b);
 }
 
 void model__saved_freed(struct model *m, struct thread *t, const struct event *ev, const struct block *b)

@@ -15,6 +15,8 @@ struct thread;
 
 void model__saved_outside(struct model *m, struct thread *t); /* an operator outside of all frames */
 void model__saved_node(struct model *m, struct thread *t);    /* a backward node is entered */
+/* The node that was just entered, one that Python defined, has saved a block; NULL is fine. */
+void model__saved_by_node(struct model *m, const struct event *ev, const struct block *b);
 /* In a process with a pass under way: a frame is given a block, a block is freed. */
 void model__saved_read(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
 void model__saved_freed(struct model *m, struct thread *t, const struct event *ev, const struct block *b);

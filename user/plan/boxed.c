@@ -22,7 +22,8 @@
  * std::string of the old ABI has 8 bytes (PyPI's wheels up to 2.6): other places, not known. Where an OperatorEntry has its
  * schema is said by at::functionalization::functionalize_op_helper(). The name that must be at both is compared at each call.
  *
- * A Python-defined node is a PyNode; its is_traceable() begins with its Python object.
+ * A Python-defined node is a PyNode; its is_traceable() begins with its Python object, a THPFunction. Its release_variables()
+ * goes through what that has saved: a vector, so two words, behind all that a SavedVariable has, in steps of one of these.
  */
 #include <elf.h>
 #include <string.h>
@@ -38,6 +39,8 @@
 #define IVALUE_TAG   8
 #define INSNS_MAX    64
 #define BEGIN_BYTES  192 /* of functionalize_op_helper; 2.13 has it in the first 100 */
+#define SAVED_MIN    120 /* a THPFunction has its SavedVariables at 136 (2.4 to 2.13), 192 (2.15) */
+#define SAVED_BYTES_MIN 64  /* sizeof(SavedVariable): 112 (2.4), 104 (2.8), 80 (2.13, 2.15) */
 #define SHOWN	     "c10::Dispatcher::callBoxed"
 
 const char *const boxed_names[] = {
@@ -149,6 +152,26 @@ static int has_schemas(const struct elf *e)
 	       (uses.bytes[ALIAS_WRITE] & 1);
 }
 
+static void learn_saved(struct flow_facts *ret, const struct elf *e)
+{
+	size_t len;
+	const uint8_t *code = code_of(e, "_ZN5torch8autograd6PyNode17release_variablesEv", 1, &len);
+	uint16_t at = SAVED_MIN, bytes = SAVED_BYTES_MIN;
+	struct code_uses uses;
+
+	if (!code)
+		return;
+	code_uses(code, len, &uses);
+	while (at + 8 < CODE_FIELDS_BYTES && !(uses.bytes[at] & uses.bytes[at + 8] & 8))
+		at += 8;
+	while (bytes < SAVED_MIN && !uses.steps[bytes])
+		bytes += 8;
+	if (at + 8 == CODE_FIELDS_BYTES || bytes == SAVED_MIN)
+		return;
+	ret->node_saved = at;
+	ret->saved_bytes = bytes;
+}
+
 static void learn_python(struct flow_facts *ret, const struct elf *e)
 {
 	struct code_fields node;
@@ -166,6 +189,7 @@ static void learn_python(struct flow_facts *ret, const struct elf *e)
 		return;
 	ret->py_node = sym.vaddr;
 	ret->py_node_object = node.first;
+	learn_saved(ret, e);
 }
 
 void boxed__learn(struct flow_facts *ret, const struct elf *e, const struct lib *lib)
@@ -187,6 +211,8 @@ void boxed__layout(const struct flow_facts *f, struct mt_flow_layout *ret)
 {
 	if (f->py_node_object > 0)
 		ret->node_python = (uint16_t)f->py_node_object;
+	ret->node_saved = f->node_saved;
+	ret->saved_bytes = f->saved_bytes;
 	if (!f->has_schemas || f->list_tag <= 0 || f->list_tag > UINT8_MAX)
 		return;
 	ret->schema = SCHEMA;

@@ -30,6 +30,7 @@ struct flow_facts {
 	int64_t list_tag;		    /* an IValue's that is a list; -1: not known */
 	uint64_t py_node;		    /* vtable of PyNode, 0: none … */
 	int64_t py_node_object;		    /* … and its Python object; -1: not known */
+	uint16_t node_saved, saved_bytes;   /* as struct mt_flow_layout has them */
 };
 
 struct host_facts {

@@ -191,6 +191,8 @@ static int begin_lib(struct begin *g, const struct lib *lib, const struct file_f
 		if (add_class(g->b->plan, bias + f->py_node + 16, MT_CLASS_PY_NODE) < 0)
 			return -ENOMEM;
 		g->boxed.py_node_object = f->py_node_object;
+		g->boxed.node_saved = f->node_saved;
+		g->boxed.saved_bytes = f->saved_bytes;
 	}
 	g->boxed.has_schemas |= f->has_schemas;
 	if (f->list_tag >= 0)
