@@ -16,7 +16,6 @@ proposes. They are real jobs that `tests/e2e/run verdict leaks.clean recompiles.
 CUDA allocator over a stub of the driver), as memtrace printed it in the run that made this page: `python3 tests/e2e/test_verdict.py`. Each run of a test
 holds its row to the words of now; numbers are those of one machine.
 
-<!-- table: python3 tests/e2e/test_verdict.py -->
 | planted | kind | memtrace says first | and proposes |
 |---|---|---|---|
 """
@@ -78,4 +77,4 @@ def write(tests):
         print(test.__module__, test.__name__, flush=True)
         test()
     mt.check(said.keys() == PLANTED.keys(), f"not planted: {PLANTED.keys() - said.keys()}")
-    DOC.write_text(HEAD + "".join(said[name] + "\n" for name in PLANTED) + "<!-- end of the table -->\n")
+    DOC.write_text(HEAD + "".join(said[name] + "\n" for name in PLANTED))

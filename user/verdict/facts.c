@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "event/event.h"
 #include "event/rank_label.h"
@@ -440,86 +439,4 @@ double facts_leak_bytes(const struct report *r, const struct report_leak *row)
 	double all = row->per_step ? row->bytes_slope * (double)r->sampling.steps_seen : 0;
 
 	return row->windows && all > (double)row->grown ? all : (double)row->grown;
-}
-
-/* --- all of them ------------------------------------------------------------------------------------------- */
-
-/* What a GPU's allocator reserved at most and never gave out; of the one that reserved most. */
-static struct facts_idle facts_of_idle(const struct report *r)
-{
-	struct facts_idle f = { .dev = NULL };
-	const struct report_segments *s;
-	uint64_t used;
-
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].segs.totals && (!f.dev || r->devs[i].segs.reserved_peak > f.dev->segs.reserved_peak))
-			f.dev = &r->devs[i];
-	if (!f.dev)
-		return f;
-	s = &f.dev->segs;
-	f.of_all = s->counted_allocated_peak > s->allocated_peak;
-	used = f.of_all ? s->counted_allocated_peak : s->allocated_peak;
-	f.reserved = s->reserved_peak;
-	f.bytes = f.reserved > used ? f.reserved - used : 0;
-	f.in_pieces = s->inactive >= s->free_cached;
-	f.is_full = s->nvml_total && f.reserved >= s->nvml_total / 100 * FULL_PERCENT;
-	return f;
-}
-
-static const struct report_oom *facts_death(const struct report *r)
-{
-	for (size_t i = r->ooms.cnt; i-- > 0;)
-		if (!signal_sends_away(WTERMSIG((int)r->ooms.rows[i].exit_status)))
-			return &r->ooms.rows[i];
-	return NULL;
-}
-
-static int facts_exit_code(const struct report *r)
-{
-	for (size_t i = 0; i < r->procs_cnt; i++) {
-		int status = (int)r->procs[i].exit_status;
-
-		if (r->procs[i].pid == r->run.pid && r->procs[i].gone == 1 && WIFEXITED(status) && WEXITSTATUS(status))
-			return WEXITSTATUS(status);
-	}
-	return 0;
-}
-
-static const struct report_recompile *facts_given_up(const struct report_compiles *c)
-{
-	for (size_t i = 0; i < c->rows_cnt; i++)
-		if (recompile_gave_up(&c->rows[i]))
-			return &c->rows[i];
-	return NULL;
-}
-
-static int is_grown(const struct report *r, const struct report_dev *d)
-{
-	uint64_t grown = 0;
-
-	for (size_t i = 0; i < r->leaks.cnt; i++)
-		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
-			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
-	return grown && grown >= d->peak / GROWN_PART;
-}
-
-struct facts facts_of(const struct report *r)
-{
-	const struct report_dev *d = facts_device(r);
-	struct facts f = { .device = d, .is_untraced = facts_is_untraced(r), .refusal = facts_refusal(r),
-			   .death = facts_death(r), .exit_code = facts_exit_code(r), .steps = facts_of_steps(r),
-			   .unseen = facts_of_unseen(r), .ranks = facts_of_ranks(r), .idle = facts_of_idle(r),
-			   .workers = facts_of_workers(r), .holes = facts_of_holes(r), .growing = facts_of_growing(r),
-			   .beside = facts_of_beside(r), .given_up = facts_given_up(&r->compiles) };
-
-	if (f.refusal)
-		f.rise = facts_of_rise(r, f.refusal);
-	if (!d)
-		return f;
-	f.is_grown = is_grown(r, d);
-	f.kept = report_cat__by_file(&d->cats[CAT_ACTIVATION]);
-	f.state = report_cat__by_file(&d->cats[CAT_PARAMETER]) + report_cat__by_file(&d->cats[CAT_OPTIMIZER_STATE]) +
-		  report_cat__by_file(&d->cats[CAT_GRADIENT]) + report_cat__by_file(&d->cats[CAT_FROZEN]) +
-		  report_cat__by_file(&d->cats[CAT_BUFFER]);
-	return f;
 }
