@@ -24,7 +24,7 @@ CASES = {f"{kind}{'_compiled' if compiled else ''}_{'launched' if launched else 
          for kind in KINDS for compiled in (False, True) for launched in (False, True)
          if kind != "averaged" or not (compiled or launched)}
 SLOW = CASES.keys() - {"tensor_attached"}
-ON_REQUEST = {"fsdp2_compiled_attached", "tensor_compiled_attached"}  # check-landing names them
+ON_REQUEST = {"fsdp2_compiled_attached", "tensor_compiled_attached", "ddp_compiled_launched", "fsdp2_launched", "pipeline_attached"}  # check-landing
 TIMEOUT_S = {name: test_compiled.COMPILES_S if compiled else 180 for name, (_, compiled, _) in CASES.items()}
 CLASSES = (*said.CLASSES, "BUFFER")
 RANKS = 2

@@ -13,8 +13,8 @@ JOBS = {"transformer": "transformer", "conv": "conv net: batch norm, pooling, dr
         "gan": "GAN: two models, three passes a step", "mixed": "MLP under autocast (bfloat16)",
         "penalty": "gradient penalty (a gradient of a gradient)", "compiled": "`torch.compile` (aot_eager), by the graph's saved tensors",
         "distil": "`torch.compile` (inductor), a loss whose targets and weights the job holds, by the graph's saved tensors"}
-SLOW = {"compiled", "penalty", "mixed", "accumulate", "conv", "gan"}
-LANDING = {"lstm", "checkpoint", "distil"}
+SLOW = {"mixed", "accumulate"}
+LANDING = {"lstm", "checkpoint", "distil", "compiled", "penalty", "conv", "gan"}
 TIMEOUT_S = {"distil": inductor.COMPILES_S}
 close_file = inductor.close_file
 
