@@ -64,7 +64,8 @@ def run_next(path, line):
 def test_leak():
     with mt.scratch() as d:
         with mt.job("planted", "graph", "--quiet", "--warmup", 0.3) as job:
-            grown.record(d / "a.mtr", job, grown.after(lambda rep: first_kind(rep) == "leak", 200), "what grows, for 200 steps")
+            is_long = grown.after(lambda rep: first_kind(rep) == "leak", 200)
+            grown.record(d / "a.mtr", job, lambda rep: is_long(rep) and "holder" in rep["leaks"][0], "what grows, for 200 steps, and who holds it")
         rep, lines = verdict_of(d / "a.mtr")
         first = lines[0]
         mt.check((first["kind"], first["severity"]) == ("leak", "problem"), f"{lines}")
