@@ -51,11 +51,11 @@ ON_NEWEST = tests/versions/check --keep $(NEWEST) || { [ $$? = 2 ]; exit; }; \
 .PHONY: check-compiled check-compiled-jobs check-landing
 check-compiled: ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3.5 GB once)
 check-compiled-jobs: ## ... the compiled ones alone
-check-landing: ## ... these, the end-to-end tests that take longer, five jobs of two ranks, three of them compiled, on torch 2.13, PyTorch's CUDA allocator without a GPU, and memory_viz of torch 2.15
+check-landing: ## ... these, the end-to-end tests that take longer, six jobs of two ranks, three of them compiled, on torch 2.13, PyTorch's CUDA allocator without a GPU, and memory_viz of torch 2.15
 check-compiled: ROWS := compiled_jobs. distributed.
 check-compiled-jobs check-landing: ROWS := compiled_jobs.
 LANDING_ALSO :=
-LANDING_RANKS := fsdp2_compiled_attached tensor_compiled_attached ddp_compiled_launched fsdp2_launched pipeline_attached
+LANDING_RANKS := tensor_attached fsdp2_compiled_attached tensor_compiled_attached ddp_compiled_launched fsdp2_launched pipeline_attached
 check-landing: LANDING_ALSO = 'tests/e2e/run --slow $(LANDING_RANKS:%=distributed.%)' \
 	'$(MAKE) --no-print-directory check-gpu-stub GPU_TESTS="--slow gpu_torch gpu_report gpu_train"'
 check-compiled check-compiled-jobs check-landing:

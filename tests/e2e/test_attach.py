@@ -17,7 +17,8 @@ import mt
 ATTACH_S_MAX = 2.0  # the promise, at mt.pace() 1; without the time for which memtrace waited for a CPU that others had
 
 SLOW = {"what_is_lost_after_the_end_is_not_counted"}
-LANDING = {"max_overhead_detaches", "max_overhead_detaches_without_steps", "two_memtraces_on_one_process", "a_memtrace_right_after_another"}
+LANDING = {"max_overhead_detaches", "max_overhead_detaches_without_steps", "two_memtraces_on_one_process", "a_memtrace_right_after_another",
+           "max_loss_is_the_line"}
 ALONE = {"attach_is_fast_and_steps_continue", "max_overhead_detaches", "max_overhead_detaches_without_steps", "ring_too_small_shows_losses",
          "max_loss_is_the_line"}
 

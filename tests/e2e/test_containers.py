@@ -17,7 +17,7 @@ import test_serve
 import test_truth
 
 SLOW = {"worker_in_a_container"}
-LANDING = {"death_of_a_container"}
+LANDING = {"death_of_a_container", "labels_of_a_pod"}
 HERE = pathlib.Path(__file__).resolve().parent
 
 

@@ -23,8 +23,9 @@ KINDS = {"ddp": "DistributedDataParallel", "fsdp2": "FSDP2", "tensor": "tensor p
 CASES = {f"{kind}{'_compiled' if compiled else ''}_{'launched' if launched else 'attached'}": (kind, compiled, launched)
          for kind in KINDS for compiled in (False, True) for launched in (False, True)
          if kind != "averaged" or not (compiled or launched)}
-SLOW = CASES.keys() - {"tensor_attached"}
-ON_REQUEST = {"fsdp2_compiled_attached", "tensor_compiled_attached", "ddp_compiled_launched", "fsdp2_launched", "pipeline_attached"}  # check-landing
+SLOW = CASES.keys()
+# what check-landing runs
+ON_REQUEST = {"tensor_attached", "fsdp2_compiled_attached", "tensor_compiled_attached", "ddp_compiled_launched", "fsdp2_launched", "pipeline_attached"}
 TIMEOUT_S = {name: test_compiled.COMPILES_S if compiled else 180 for name, (_, compiled, _) in CASES.items()}
 CLASSES = (*said.CLASSES, "BUFFER")
 RANKS = 2

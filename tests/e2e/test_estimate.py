@@ -12,6 +12,7 @@ import test_categories
 RANDOM = 100
 SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true",
         "what_ifs_of_sharding_come_true", "what_ifs_of_checkpoints_come_true"}
+LANDING = {"what_was_kept_is_told_with_its_module"}
 
 
 def graphs_of(where, *args):

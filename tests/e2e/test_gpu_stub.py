@@ -14,6 +14,8 @@ import subprocess
 
 import mt
 
+LANDING = {"api_perf_uprobes"}
+
 BIN = mt.BUILD / "tests" / "gpu_stub"
 SEGMENTS = ("seg_alloc", "seg_free", "seg_map", "seg_unmap", "seg_fail", "seg_reset", "seg_trim", "seg_comm",
             "seg_graph", "seg_pool")
@@ -417,8 +419,6 @@ def test_odd_calls():
 
 AGAIN = """
 import _ctypes, ctypes, os, sys
-
-LANDING = {"api_perf_uprobes"}
 print("ready", os.getpid(), flush=True)
 input()
 p = ctypes.c_void_p()

@@ -10,7 +10,7 @@ import mt
 import planted_page
 
 SLOW = {"line_of_malloc", "holder_of_a_graph", "window_of_five_seconds", "window_at_new_peaks", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
-LANDING = {"stacks", "line_is_not_looked_for", "line_of_a_graph", "holder_of_a_cache", "graph"}
+LANDING = {"stacks", "line_is_not_looked_for", "line_of_a_graph", "holder_of_a_cache", "graph", "window_files"}
 BATCH, WIDTH = 32, 64
 
 

@@ -11,7 +11,7 @@ import test_categories
 
 SHARE_MIN = 0.98
 SLOW = {"mem_tracker", "compiled_inductor", "other_versions"}
-LANDING = {"compiled"}
+LANDING = {"compiled", "layers_of_one_code"}
 BATCH = 8 * 32 * 8
 RNG_STATE = 5056  # of checkpoint(): made by no operator that MemTracker sees
 

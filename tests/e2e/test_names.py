@@ -21,7 +21,7 @@ import tables
 SLOW = {"never_wrong", "never_wrong_long_steady", "never_wrong_long_gc", "never_wrong_long_churn",
         "never_wrong_long_churn_all", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
         "another_311", "newer_version", "odd", "ddp", "interpreters", "no_names_option", "views_have_names"}
-LANDING = {"from_the_first_backward", "transformer"}
+LANDING = {"from_the_first_backward", "transformer", "from_the_first_step"}
 
 SHARE_MIN = 0.99
 

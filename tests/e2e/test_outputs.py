@@ -14,7 +14,7 @@ import urllib.request
 
 import mt
 
-LANDING = {"ctrl_c_while_the_disk_stalls"}
+LANDING = {"ctrl_c_while_the_disk_stalls", "disk_that_stalls_for_a_while"}
 ALONE = {"killed_while_recording"}
 ASKER = 54321
 SUDO = {**os.environ, "SUDO_UID": str(ASKER), "SUDO_GID": str(ASKER), "SUDO_USER": "nobody-here"}

@@ -12,6 +12,8 @@ import urllib.request
 import grown
 import mt
 
+LANDING = {"memtrace_is_killed_with_its_keeper"}
+
 UID, GID = 12345, 23456
 # SYS_ADMIN, SYS_PTRACE, DAC_READ_SEARCH, SYS_RESOURCE, IPC_LOCK, SYS_NICE, PERFMON, BPF, CHECKPOINT_RESTORE
 KEPT = sum(1 << bit for bit in (21, 19, 2, 24, 14, 23, 38, 39, 40))

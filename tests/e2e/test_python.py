@@ -12,7 +12,7 @@ import browser
 import mt
 
 SLOW = {"tracker_transformer", "tracker_conv", "without_numpy", "steps_with_pandas_and_matplotlib"}
-LANDING = {"tracker"}
+LANDING = {"tracker", "pytest_plugin"}
 TIMEOUT_S = {"pytest_plugin": 400, "tracker": 300}
 
 PACKAGE = mt.ROOT / "tools" / "python"

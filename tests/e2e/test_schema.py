@@ -10,6 +10,8 @@ import mt
 import test_ranks
 from test_serve import Served
 
+LANDING = {"what_is_seldom_there"}
+
 TIMEOUT_S = {"every_command": 400, "what_is_seldom_there": 300}  # a checker written in Python, and some forty documents
 
 WITHIN = {"mlp": "0", "transformer": "block"}  # a module that allocates itself
@@ -104,8 +106,6 @@ def test_metrics():
 # Steps of Adam, and now and then more memory than there is.
 REFUSED = """
 import time, torch
-
-LANDING = {"what_is_seldom_there"}
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
 optimizer = torch.optim.Adam(model.parameters())
 print("ready", flush=True)

@@ -14,7 +14,7 @@ import grown
 import mt
 import planted_page
 
-LANDING = {"growing_workers", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers"}
+LANDING = {"growing_workers", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers", "loading", "memory_in_no_tensor", "rank"}
 
 KEYS = {"kind", "severity", "text", "bytes", "next", "command"}
 # holes: two jobs from their first instruction on
