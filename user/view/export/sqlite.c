@@ -625,7 +625,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_sqlite = {
 	.name = "sqlite",
 	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
-	.chooses = "of a process is what its tables say WHERE pid = …",
+	.chooses = "a process is chosen in SQL (WHERE pid = …)",
 	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_FILE | EXPORT_BINARY |
 		 EXPORT_MOMENT,
 	.size = sizeof(struct export_ctx),
