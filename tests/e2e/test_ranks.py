@@ -339,8 +339,8 @@ def test_fsdp1():
 # --- FSDP: the seed's test ------------------------------------------------------------------------------------
 
 class Measured:
-    """One rank's CPU bytes at its marks: current, the highest since "base" or the last "reset", with and without what gloo
-    holds for itself, and by class since "base"."""
+    """One rank's CPU bytes at its marks: current, without what gloo holds for itself, as its thread lets go of that at any time;
+    the highest since "base" or the last "reset", with and without that; and by class since "base"."""
 
     def __init__(self, events, pid):
         self.current, self.peak, self.classes = {}, {}, {}
@@ -366,7 +366,7 @@ class Measured:
                 self.gathers = e["region"].split(" ")[0] == "FSDP::all_gather"
                 if e["region"].startswith("mark "):
                     name = e["region"][5:]
-                    self.current[name], self.peak[name], self.without[name] = sums["all"], peak, without
+                    self.current[name], self.peak[name], self.without[name] = sums["all"] - sums["gloo"], peak, without
                     self.at_mark(name, blocks)
                     if name in ("base", "reset"):
                         peak, without = sums["all"], (sums["all"] - sums["gloo"], sums["output"])

@@ -84,11 +84,12 @@ extern "C" void counted_inside(int on)
 	is_inside = on;
 }
 
-// {now, the most since the last call with `anew`, the most of what is not gloo's}
+// {now, the most since the last call with `anew`, the most of what is not gloo's}. Now is without gloo's: its thread lets go of
+// that at any time, also between this call and the mark that it goes with.
 extern "C" void counted_take(int64_t ret[3], int anew)
 {
 	std::lock_guard<std::mutex> held(lock);
-	ret[0] = all;
+	ret[0] = all - gloos;
 	ret[1] = peak;
 	ret[2] = peak_without;
 	if (anew) {

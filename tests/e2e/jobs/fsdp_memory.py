@@ -12,7 +12,7 @@ Marks are regions "mark NAME", with nothing in them. Each rank says one line of 
 after each stage (bytes above the mark "base"; `peak`: the highest since "base" or the last "reset"), of some marks the bytes of
 all storages that its own garbage collector can reach, and what the model's shapes say of each class then; the bytes of
 one block's all-gather; and, with --counted LIBRARY (counted.cpp), what an allocator around torch's own counted: at each mark
-the bytes, their highest, and that of what is not gloo's own.
+the bytes that are not gloo's own, the highest of all, and that of what is not gloo's.
 """
 import argparse
 import ctypes
