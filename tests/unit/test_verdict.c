@@ -221,6 +221,33 @@ static void memory_beside_tensors_that_grows(void **state)
 	assert_int_equal(facts_of_growing(&f.r).grown, 0);
 }
 
+/* Of several processes: what came meanwhile, and what still loads, is not what grows. */
+static void what_others_bring_is_no_growth(void **state)
+{
+	struct report_proc *other = &f.procs[1];
+	struct point rss[40];
+
+	(void)state;
+	for (size_t i = 0; i < 40; i++)
+		rss[i] = (struct point){ FIX_T0 + i * S, (1000 + 100 * i) * MIB, (1000 + 100 * i) * MIB };
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ rss, 40, S };
+	f.r.marks.steps_cnt = 0;
+	f.r.run.end_ts_ns = FIX_T0 + 40 * S;
+	f.r.procs_cnt = 2;
+	f.procs[0].rss_peak = GIB;
+	f.procs[0].marks_cnt[MARK_STEP] = 1;
+	*other = (struct report_proc){ .pid = 77, .rss_peak = 4 * GIB };
+	assert_true(facts_of_growing(&f.r).grown > 0);
+	other->own = (struct report_own){ .first_ns = FIX_T0 + 20 * S, .own_first = GIB, .own_last = 4 * GIB };
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	other->own.own_last = 2 * GIB; /* not all of it */
+	assert_in_range(facts_of_growing(&f.r).grown, 0.8 * GIB, GIB);
+	other->own = (struct report_own){ .first_ns = FIX_T0, .own_first = GIB, .own_last = 4 * GIB };
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	other->marks_cnt[MARK_STEP] = 1;
+	assert_true(facts_of_growing(&f.r).grown > 0);
+}
+
 /* What runs and has made no step yet may load, for a minute; what is over, or is no job of steps, is judged by what it did. */
 static void what_loads_is_no_growth(void **state)
 {
@@ -1150,6 +1177,7 @@ int main(void)
 		cmocka_unit_test_setup(growth_in_gaps_is_not_said, sound),
 		cmocka_unit_test_setup(a_moment_between_windows_is_told, sound),
 		cmocka_unit_test_setup(memory_beside_tensors_that_grows, sound),
+		cmocka_unit_test_setup(what_others_bring_is_no_growth, sound),
 		cmocka_unit_test_setup(what_loads_is_no_growth, sound),
 		cmocka_unit_test_setup(memory_beside_tensors, sound),
 		cmocka_unit_test_setup(memory_beside_a_gpu, sound),

@@ -209,12 +209,32 @@ static bool may_load(const struct report *r)
 	       r->run.end_ts_ns - r->run.start_ts_ns < REPORT_LOADING_NS;
 }
 
+/* Of several processes: what those have that came since then, and what those took that have made no step yet. */
+static uint64_t brought_since(const struct report *r, uint64_t begin_ns)
+{
+	bool is_early = r->run.end_ts_ns - r->run.start_ts_ns < REPORT_LOADING_NS;
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < r->procs_cnt && !has_one_process(r); i++) {
+		const struct report_proc *p = &r->procs[i];
+		const struct report_own *own = &p->own;
+
+		if (p->gone == 1)
+			continue;
+		if (own->first_ns > begin_ns)
+			ret += own->own_last;
+		else if (is_early && !p->marks_cnt[MARK_STEP] && own->own_last > own->own_first)
+			ret += own->own_last - own->own_first;
+	}
+	return ret;
+}
+
 /* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
 struct facts_growing facts_of_growing(const struct report *r)
 {
 	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
 	const struct report_dev *d = malloc_or_cpu(r);
-	uint64_t points[GROWING_POINTS], end_ns = last_ns(held), begin_ns = 0, was = 0, is = 0;
+	uint64_t points[GROWING_POINTS], end_ns = last_ns(held), begin_ns = 0, was = 0, is = 0, known;
 	struct facts_growing f = { 0 };
 	struct trend t;
 
@@ -231,9 +251,10 @@ struct facts_growing facts_of_growing(const struct report *r)
 		was = at_time(&d->series, begin_ns);
 		is = at_time(&d->series, end_ns);
 	}
-	if (!trend__grows(&t, GROWING_LEAST) || (is > was && t.growth < is - was + GROWING_LEAST))
+	known = (is > was ? is - was : 0) + brought_since(r, begin_ns);
+	if (!trend__grows(&t, GROWING_LEAST) || t.growth < known + GROWING_LEAST)
 		return f;
-	f.grown = t.growth - (is > was ? is - was : 0);
+	f.grown = t.growth - known;
 	f.now = points[GROWING_POINTS - 1];
 	f.per_second = t.slope * (GROWING_POINTS - 1) * 1e9 / (double)(end_ns - begin_ns);
 	f.is_host = facts_is_malloc_watched(r);
