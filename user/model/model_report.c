@@ -218,7 +218,7 @@ static uint64_t model__steps(const struct model *m)
 		if (!t->is_node && region_is_step(names__get(m->names, t->name)))
 			steps += t->count;
 	}
-	return steps;
+	return steps ? steps : m->modules.marks_by_kind[MARK_STEP]; /* a compiled optimizer's: it has no region */
 }
 
 /* --- processes ------------------------------------------------------------------------------------ */

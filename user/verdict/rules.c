@@ -70,8 +70,9 @@ static enum verdict_severity when_rank(const struct judge *j)
 {
 	const struct facts_ranks *f = &j->f->ranks;
 
-	return if_so(f->is_judged || (f->cnt >= RANKS_LEAST && (double)f->peak >= RANK_RATIO * (double)f->median),
-		     VERDICT_PROBLEM);
+	int is_far = f->cnt >= RANKS_LEAST && (double)f->peak >= RANK_RATIO * (double)f->median;
+
+	return if_so(is_far || (f->is_judged && f->cnt > RANKS_LEAST), VERDICT_PROBLEM);
 }
 
 /* A device whose memory is nearly all reserved misses what is idle. */

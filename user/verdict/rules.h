@@ -24,7 +24,7 @@ struct judge;
 
 /* --- ranks */
 #define RANK_RATIO 1.25 /* of the median of all ranks, and … */
-#define RANKS_LEAST 2	/* … of so many; of two the median is the lower one */
+#define RANKS_LEAST 2	/* … of so many; of two the median is the lower one, and the table of ranks says nothing more */
 #define RANK_PART 2	/* such a part of what it has more is in modules, or of all peaks in stacks: that table is proposed */
 
 /* --- what a GPU's allocator reserved and never gave out */

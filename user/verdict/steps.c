@@ -31,8 +31,12 @@ void say_rank(const struct judge *j, struct verdict_line *l)
 	char a[24], b[24];
 
 	l->bytes = f.peak - f.median;
-	say(l->text, "Rank %u stands out: its peak is %s, %.2g times the median of %zu ranks (%s)", f.rank,
-	    fmt_bytes(a, f.peak), (double)f.peak / (double)(f.median ? f.median : 1), f.cnt, fmt_bytes(b, f.median));
+	say(l->text, "Rank %u stands out: its peak is %s, ", f.rank, fmt_bytes(a, f.peak));
+	if ((double)f.peak >= RANK_RATIO * (double)f.median)
+		say(l->text, "%.2g times", (double)f.peak / (double)(f.median ? f.median : 1));
+	else
+		say(l->text, "%u %% above", percent(f.peak - f.median, f.median));
+	say(l->text, " the median of %zu ranks (%s)", f.cnt, fmt_bytes(b, f.median));
 	say(l->next, "brought down to the median it saves %s; what it has more of: ", fmt_bytes(a, f.peak - f.median));
 	say_command(l, "memtrace report %s --rank %u --by %s", j->file, f.rank, table_of(j->r, f.rank,
 		    f.peak - f.median));
