@@ -495,9 +495,17 @@ static void test_text_fit(void **state)
 	text_fit_path(buf, sizeof(buf), "a.b.c.d.e.f.g.h.i.j.k", 5); /* nothing to take away */
 	assert_string_equal(buf, "a.\xe2\x80\xa6.k");
 	text_fit_path(buf, sizeof(buf), "inductor: extern_kernels.addmm (aten.add, aten.mul, aten.addmm)", 40);
-	assert_string_equal(buf, "inductor: extern_kernels.addmm (aten.ad\xe2\x80\xa6");
+	assert_string_equal(buf, "addmm (aten.add, aten.mul, aten.addmm)");
+	text_fit_path(buf, sizeof(buf), "inductor: extern_kernels.addmm (aten.add, aten.mul, aten.addmm)", 30);
+	assert_string_equal(buf, "addmm (aten.add, aten.mul, at\xe2\x80\xa6");
+	text_fit(buf, sizeof(buf), "inductor: cpp_fused_gelu_view_3", 31);
+	assert_string_equal(buf, "inductor: cpp_fused_gelu_view_3");
+	text_fit(buf, sizeof(buf), "inductor: cpp_fused_gelu_view_3", 22);
+	assert_string_equal(buf, "cpp_fused_gelu_view_3");
+	text_fit(buf, sizeof(buf), "inductor: ", 5);
+	assert_string_equal(buf, "in\xe2\x80\xa6: ");
 	text_fit_path(buf, sizeof(buf), "inductor: extern_kernels.addmm (aten.add, aten.mul, aten.addmm)", 20);
-	assert_string_equal(buf, "inductor: \xe2\x80\xa6" "en.addmm)");
+	assert_string_equal(buf, "addmm (ate\xe2\x80\xa6" "en.addmm)");
 	text_fit_path(buf, sizeof(buf), "cpp_fused_native_layer_norm_3", 15); /* one word */
 	assert_string_equal(buf, "cpp_fus\xe2\x80\xa6_norm_3");
 	for (unsigned cols = 0; cols < 20; cols++)

@@ -141,9 +141,27 @@ static unsigned text_shorten(char *buf, size_t size, const char *src, unsigned c
 	return text_cols(buf);
 }
 
+/* What does not fit loses first what most of its like begin with. The rest of src. */
+static const char *without_common(const char *src, unsigned cols)
+{
+	static const char *const common[] = { "inductor: ", "extern_kernels." };
+	char safe[4 * SRC_BYTES_MAX + 1];
+
+	for (size_t i = 0; src && i < sizeof(common) / sizeof(*common); i++) {
+		size_t len = strlen(common[i]);
+
+		if (strncmp(src, common[i], len))
+			continue;
+		text_safe(safe, src);
+		if (text_cols(safe) > cols && src[len])
+			src += len;
+	}
+	return src;
+}
+
 unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols)
 {
-	return text_shorten(buf, size, src, cols, cols / 2, cols ? cols - 1 - cols / 2 : 0);
+	return text_shorten(buf, size, without_common(src, cols), cols, cols / 2, cols ? cols - 1 - cols / 2 : 0);
 }
 
 /* A word of a path, without the dot or blank behind it. */
@@ -194,15 +212,16 @@ static int trim(struct part *parts, unsigned cnt, unsigned all, unsigned cols)
 
 unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols)
 {
+	const char *rest = without_common(src ? src : "", cols);
 	char safe[4 * SRC_BYTES_MAX + 1];
 	struct part parts[PARTS_MAX];
-	size_t len = text_safe(safe, src ? src : ""), out = 0;
+	size_t len = text_safe(safe, rest), out = 0;
 	unsigned all = text_cols(safe), cnt = all > cols && len + 3 * PARTS_MAX < size ? split(safe, parts) : 0;
 
 	if (all > cols && cols >= LIST_COLS_MIN && strstr(safe, ", "))
-		return text_cut(buf, size, src, cols);
+		return text_cut(buf, size, rest, cols);
 	if (cnt < 2 || strstr(safe, ", ") || !trim(parts, cnt, all, cols))
-		return text_fit(buf, size, src, cols);
+		return text_fit(buf, size, rest, cols);
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct part *p = &parts[i];
 		size_t keep = p->shown == p->cols ? p->len : head_len(safe + p->at, p->len, p->shown - 1, p->len);
@@ -222,7 +241,7 @@ unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols)
 
 unsigned text_cut(char *buf, size_t size, const char *src, unsigned cols)
 {
-	return text_shorten(buf, size, src, cols, cols ? cols - 1 : 0, 0);
+	return text_shorten(buf, size, without_common(src, cols), cols, cols ? cols - 1 : 0, 0);
 }
 
 static char *fmt_3(char *buf, double v, const char *unit)

@@ -20,8 +20,8 @@ unsigned utf8_cols(uint32_t cp); /* 0, 1 or 2 */
 /* Columns of valid UTF-8 without control characters. */
 unsigned text_cols(const char *safe);
 /*
- * `src` into buf, safe, in at most `cols` columns: longer ones lose their middle to "…". Returns the
- * columns used. size should be TEXT_BYTES_MAX.
+ * `src` into buf, safe, in at most `cols` columns: longer ones lose their middle to "…", and before that "inductor: " and
+ * "extern_kernels.", with which the operators of generated code begin. Returns the columns used. size should be TEXT_BYTES_MAX.
  */
 unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols);
 /* All of it, in a buffer of TEXT_BYTES_MAX; returns that. */

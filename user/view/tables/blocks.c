@@ -266,11 +266,14 @@ static void put_named(struct page *p, const struct report *r)
 	}
 }
 
-void tensors_text(struct page *p, const struct report *r, size_t top)
+void tensors_text(struct page *p, const struct report *r, size_t top, int is_asked)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
 	size_t cnt = r->names.cnt < top ? r->names.cnt : top;
 
+	if (!r->names.total && is_asked)
+		page__item(p, 2, "No named tensor is alive: a job that has ended has none. What had a name at the peak: "
+				 "report --at peak --by name");
 	if (!r->names.total)
 		return;
 	page__heading(p, "Named tensors that are alive, by size");

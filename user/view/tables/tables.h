@@ -19,7 +19,7 @@ void ops_json(struct json *j, const struct report *r, size_t top); /* and region
 extern const struct table block_table, refused_table, tensor_table;
 void blocks_text(struct page *p, const struct report *r, size_t top);
 void blocks_json(struct json *j, const struct report *r, size_t top);
-void tensors_text(struct page *p, const struct report *r, size_t top);
+void tensors_text(struct page *p, const struct report *r, size_t top, int is_asked); /* is_asked: says why there are none */
 void tensors_json(struct json *j, const struct report *r, size_t top); /* "names"; nothing where Python told no name */
 
 /* procs.c; rows: struct report_proc */

@@ -224,7 +224,7 @@ static void put_by(struct page *p, const struct report *r, const struct view_opt
 		steps_text(p, r);
 		break;
 	case BY_NAME:
-		tensors_text(p, r, opts->top);
+		tensors_text(p, r, opts->top, opts->has_by && opts->by == BY_NAME);
 		break;
 	case BY_SYMBOL:
 		symbols_text(p, r, opts->top);
