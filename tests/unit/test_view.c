@@ -213,6 +213,28 @@ static void test_helpers_after_the_job(void **state)
 	free(m.text);
 }
 
+/* Generated files that were gone as their lines were looked up: the end of every report says so. */
+static void test_generated_files_gone(void **state)
+{
+	struct report_place places[] = { { .op = (char *)EV_PLACE_NOT_KNOWN, .bytes = 3 << 20 },
+					 { .op = (char *)"inductor: cpp_fused_0", .bytes = 1 << 20 } };
+	struct report r = fix_report();
+	char *text;
+
+	(void)state;
+	for (int verbose = 0; verbose < 2; verbose++) {
+		r.places = (struct report_places){ .rows = places, .cnt = 2, .total = 2 };
+		text = written(&r, &(struct view_opts){ .top = 3, .is_verbose = verbose });
+		assert_non_null(strstr(text, "1 line that allocated 3.00 MiB: their files said nothing"));
+		free(text);
+		r.places.rows = &places[1];
+		r.places.cnt = 1;
+		text = written(&r, &(struct view_opts){ .top = 3, .is_verbose = verbose });
+		assert_null(strstr(text, "said nothing of them"));
+		free(text);
+	}
+}
+
 /* What --by asks for stands behind the first line of the verdict; -v has all tables, each once. */
 static void test_tables(void **state)
 {
@@ -526,6 +548,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),
 		cmocka_unit_test(test_tables), cmocka_unit_test(test_helpers_after_the_job),
+		cmocka_unit_test(test_generated_files_gone),
 		cmocka_unit_test(test_report_csv),
 		cmocka_unit_test(test_hostile_names_stay_tame),
 		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),

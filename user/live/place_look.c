@@ -16,8 +16,6 @@
 #include "target/script.h"
 #include "target/target.h"
 
-#define NOT_KNOWN "inductor: (not known)"
-
 struct look_proc {
 	pid_t pid; /* 0: none */
 	struct target *target;
@@ -140,7 +138,7 @@ static uint8_t made_by(const struct generated_line *l)
 
 void place_look__do(struct place_look *pl, struct place_job *j)
 {
-	char text[GENERATED_OP_MAX] = NOT_KNOWN;
+	char text[GENERATED_OP_MAX] = EV_PLACE_NOT_KNOWN;
 	const struct py_code *code;
 	struct generated_line l;
 

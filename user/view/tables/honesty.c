@@ -380,6 +380,30 @@ static void put_silent(struct page *p, const struct report *r)
 	page__para(p, "never hit", text);
 }
 
+/* Of lines of which their files said nothing as they were looked up, where that is more than a little of them. */
+static void put_generated(struct page *p, const struct report *r)
+{
+	uint64_t bytes = 0, all = 0;
+	char a[24], text[400];
+	size_t lines = 0;
+
+	for (size_t i = 0; i < r->places.cnt; i++) {
+		const struct report_place *row = &r->places.rows[i];
+		int is_unknown = !strcmp(row->op, EV_PLACE_NOT_KNOWN);
+
+		lines += is_unknown;
+		bytes += is_unknown ? row->bytes : 0;
+		all += row->bytes;
+	}
+	if (bytes <= all / 100)
+		return;
+	snprintf(text, sizeof(text), "%zu line%s that allocated %s: their files said nothing of them (gone, edited, or not "
+		 "to be read), so operators are '%s', categories blurred, and phases may be missing; a "
+		 "TORCHINDUCTOR_CACHE_DIR that stays keeps them", lines, lines == 1 ? "" : "s", fmt_bytes(a, bytes),
+		 EV_PLACE_NOT_KNOWN);
+	page__para(p, "generated code", text);
+}
+
 static void put_visible(struct page *p, const struct report *r)
 {
 	struct source_sum sums[SOURCES_MAX];
@@ -421,6 +445,7 @@ void view_honesty(struct page *p, const struct report *r)
 	put_time(p, r);
 	put_events(p, r);
 	put_losses(p, r);
+	put_generated(p, r);
 	put_flow(p, r);
 	put_cost(p, r);
 	put_visible(p, r);
@@ -472,6 +497,7 @@ void view_honesty_short(struct page *p, const struct report *r)
 	page__para(p, "covered", text);
 	if (lost)
 		put_lost_rows(p, r);
+	put_generated(p, r);
 	n = put_measured(text, sizeof(text), r);
 	n += (size_t)snprintf(text + n, sizeof(text) - n, "; memtrace itself %s of a core, %s RSS",
 			      fmt_share(a, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
