@@ -127,6 +127,8 @@ static void test_backward_and_reasons(void **state)
 	assert_string_equal(c->rows[2].function, "forward (a.py:1)"); /* by its frame */
 	assert_int_equal(c->whys_cnt, 2); /* numbers apart they are the same */
 	assert_int_equal(c->whys[0].cnt, 2);
+	assert_true(c->whys[0].varies);
+	assert_false(c->whys[1].varies);
 	assert_int_equal(c->whys[0].ns, 252 * MS);
 	assert_string_equal(c->whys[0].last->reason, "expected 9, actual 10");
 	assert_string_equal(c->whys[1].last->function, "other (a.py:9)");

@@ -106,6 +106,7 @@ static void add_why(struct report_compiles *r, const struct report_recompile *ro
 {
 	struct report_recompile_why *w = why_of(r, row);
 
+	w->varies |= w->last && strcmp(w->last->reason, row->reason) != 0;
 	w->last = row;
 	w->cnt++;
 	if (row->before)

@@ -24,6 +24,7 @@ struct report_recompile {
 struct report_recompile_why {
 	uint64_t cnt, ns, added; /* ns: together, added: the most; of those of the trace */
 	const struct report_recompile *last; /* one of the rows */
+	uint8_t varies; /* others had other numbers in their reason */
 };
 
 struct report_compiles {

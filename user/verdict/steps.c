@@ -119,7 +119,8 @@ void say_recompiles(const struct judge *j, struct verdict_line *l)
 		say(l->text, ", at most %s more meanwhile", fmt_bytes(a, c->added));
 	say(l->text, "; most often %s", name(text, w->last->function, "a function"));
 	if (w->last->reason[0])
-		say(l->text, ", because %s", recompile_reason(why, w->last->reason, REASON_COLS));
+		say(l->text, ", because %s%s", recompile_reason(why, w->last->reason, REASON_COLS),
+		    w->varies ? ", and other numbers the times before" : "");
 	if (!j->f->given_up)
 		say_recompile_next(j, l, w->last->reason);
 }

@@ -63,6 +63,7 @@ static void put_why(struct json *j, const struct report_recompile_why *w)
 	json__begin_flat(j, NULL, '{');
 	json__str(j, "function", w->last->function);
 	json__str(j, "reason", w->last->reason);
+	json__bool(j, "reason_varies", w->varies);
 	json__u64(j, "count", w->cnt);
 	json__u64(j, "ns", w->ns);
 	json__u64(j, "added", w->added);
@@ -188,7 +189,8 @@ static void put_whys(struct page *p, const struct report_compiles *c, size_t row
 		if (w->ns)
 			say(text, ", %s in all", fmt_ns(a, w->ns));
 		if (w->last->reason[0])
-			say(text, ": %s", recompile_reason(why, w->last->reason, REASON_COLS));
+			say(text, ": %s%s", recompile_reason(why, w->last->reason, REASON_COLS),
+			    w->varies ? ", and other numbers the times before" : "");
 		page__item(p, 4, text);
 	}
 	page__more(p, rows, c->whys_cnt, "reasons (--json)");
