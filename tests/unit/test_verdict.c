@@ -926,6 +926,34 @@ static void temporaries_of_the_optimizer(void **state)
 	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, ": 40 % parameters, 30 % optimizer state", "");
 }
 
+/* After an attach: weights (1 GiB) and Adam's state (4 GiB) are of no operator, and the step made nothing of that. */
+static void temporaries_beside_state_from_before(void **state)
+{
+	struct report_op step = { .name = (char *)"Optimizer.step#Adam.step", .at_peak = 4 * GIB };
+
+	(void)state;
+	f.devs[0].cats[CAT_TEMPORARY].at_peak = 0;
+	f.devs[0].cats[CAT_PARAMETER].at_peak = 3 * GIB; /* 2 GiB of it made in the step, as of activations */
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = 2 * GIB;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 4 * GIB;
+	f.devs[0].cats[CAT_GRADIENT].at_peak = GIB;
+	f.r.modules.phases[PHASE_OPTIMIZER].peak = 10 * GIB;
+	f.r.modules.phases[PHASE_BACKWARD].peak = 9 * GIB;
+	f.r.names.by_kind[EV_TENSOR_PARAMETER].bytes = GIB;
+	f.r.regions.rows = &step;
+	f.r.regions.cnt = 1;
+	f.r.ops.none.at_peak = 5 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, ": 40 % optimizer state, 40 % temporary results of the optimizer, "
+		 "10 % parameters", "");
+	f.devs[0].cats[CAT_FROZEN].at_peak = 4 * GIB; /* made by no operator, too: these may be all that is */
+	first_is(VERDICT_STATE, VERDICT_HINT, 12 * GIB, ": 40 % optimizer state, 40 % frozen parameters, "
+		 "20 % activations", "");
+	f.devs[0].cats[CAT_FROZEN].at_peak = 0;
+	f.devs[1].peak = 5 * GIB; /* what no operator made may be there */
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, ": 40 % optimizer state, 20 % activations, "
+		 "20 % temporary results of the optimizer", "");
+}
+
 /* estimate refuses recordings of some steps. Steps are counted as windows have them, not as marks cut them. */
 /* What it says of the peak is true, whatever words the table has: of what compiled code made its file is believed. */
 static void what_compiled_code_made(void **state)
@@ -1202,6 +1230,7 @@ int main(void)
 		cmocka_unit_test_setup(the_peak_has_a_line, sound),
 		cmocka_unit_test_setup(state_of_training, sound),
 		cmocka_unit_test_setup(temporaries_of_the_optimizer, sound),
+		cmocka_unit_test_setup(temporaries_beside_state_from_before, sound),
 		cmocka_unit_test_setup(what_compiled_code_made, sound),
 		cmocka_unit_test_setup(of_some_steps_the_command_records_all, sound),
 		cmocka_unit_test_setup(a_price_that_is_not_known_is_not_said, sound),

@@ -42,22 +42,46 @@ static uint64_t parameters_of(const struct report *r, const struct report_dev *d
 	return some && some < all ? some : all;
 }
 
-/* Bytes at the peak that the optimizer made as it stepped, and that are not its state. */
-static uint64_t made_by_step(const struct report *r, const struct report_dev *d)
-{
-	uint64_t made = 0, state = at_peak(d, CAT_OPTIMIZER_STATE);
-
-	for (size_t i = 0; i < r->regions.cnt; i++)
-		if (region_is_step(r->regions.rows[i].name))
-			made += r->regions.rows[i].at_peak;
-	return made > state && made <= d->peak ? made - state : 0;
-}
-
 static uint64_t take(uint64_t *from, uint64_t bytes)
 {
 	bytes = bytes < *from ? bytes : *from;
 	*from -= bytes;
 	return bytes;
+}
+
+/* Stacks, regions and operators sum up what they made at the peaks of all devices. */
+static int is_only_peak(const struct report *r, const struct report_dev *d)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (&r->devs[i] != d && r->devs[i].dev != MT_DEV_HOST && percent(r->devs[i].peak, d->peak) >= PART_PERCENT)
+			return 0;
+	return 1;
+}
+
+/*
+ * Of the optimizer's state at the peak what no step made that was seen: it is older than the attach, or was loaded. Such
+ * blocks are of no operator, and so may be parameters, buffers and batches: only what is left beside these is state for sure.
+ */
+static uint64_t state_from_before(const struct report *r, const struct report_dev *d, uint8_t phase)
+{
+	static const enum category others[] = { CAT_FROZEN, CAT_BUFFER, CAT_INPUT, CAT_DATALOADER };
+	uint64_t made_by_none = is_only_peak(r, d) ? r->ops.none.at_peak : 0, state = at_peak(d, CAT_OPTIMIZER_STATE);
+
+	take(&made_by_none, parameters_of(r, d, phase));
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		take(&made_by_none, at_peak(d, others[i]));
+	return take(&state, made_by_none);
+}
+
+/* Bytes at the peak that the optimizer made as it stepped, and that are not its state. */
+static uint64_t made_by_step(const struct report *r, const struct report_dev *d, uint8_t phase)
+{
+	uint64_t made = 0, state = at_peak(d, CAT_OPTIMIZER_STATE) - state_from_before(r, d, phase);
+
+	for (size_t i = 0; i < r->regions.cnt; i++)
+		if (region_is_step(r->regions.rows[i].name))
+			made += r->regions.rows[i].at_peak;
+	return made > state && made <= d->peak ? made - state : 0;
 }
 
 /*
@@ -66,7 +90,7 @@ static uint64_t take(uint64_t *from, uint64_t bytes)
  */
 static void parts_of(const struct report *r, const struct report_dev *d, uint8_t phase, uint64_t sums[CAT_MAX + 1])
 {
-	uint64_t made = made_by_step(r, d), more = at_peak(d, CAT_PARAMETER) - parameters_of(r, d, phase);
+	uint64_t made = made_by_step(r, d, phase), more = at_peak(d, CAT_PARAMETER) - parameters_of(r, d, phase);
 
 	sums[STEP_PART] = 0;
 	for (unsigned c = 0; c < CAT_MAX; c++)
@@ -109,15 +133,6 @@ static void say_whose(char *text, const struct report *r, uint64_t peak)
 		say(text, "; %s of it from %s.%s", fmt_bytes(a, f.bytes), name(root, f.root, "?"), name(path, f.path, "?"));
 	else if (r->ops.cnt && percent(r->ops.rows[0].at_peak, peak) >= PART_PERCENT)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
-}
-
-/* Stacks sum up what they made at the peaks of all devices. */
-static int is_only_peak(const struct report *r, const struct report_dev *d)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (&r->devs[i] != d && r->devs[i].dev != MT_DEV_HOST && percent(r->devs[i].peak, d->peak) >= PART_PERCENT)
-			return 0;
-	return 1;
 }
 
 /* The line of Python that made most of it, where stacks were taken. */
