@@ -798,6 +798,29 @@ static void activations(void **state)
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "which modules keep most: memtrace");
 }
 
+/* An LSTM that is its own root; a cache that a model with a layer keeps. No module in it has that: the root is named. */
+static void a_root_that_has_it_itself(void **state)
+{
+	static struct report_op op = { .name = (char *)"aten::empty", .at_peak = 6 * GIB };
+
+	(void)state;
+	f.r.ops.rows = &op;
+	f.r.ops.cnt = 1;
+	f.modules[0] = (struct report_module){ .name = (char *)"", .root = (char *)"Model", .class = (char *)"Model",
+					       .own = { .at_peak = 6 * GIB }, .all = { .at_peak = 8 * GIB } };
+	f.modules[1] = (struct report_module){ .name = (char *)"q", .parent = 1, .depth = 1, .root = (char *)"Model",
+					       .own = { .at_peak = 2 * GIB }, .all = { .at_peak = 2 * GIB } };
+	f.modules[2] = (struct report_module){ .pid = 11, .name = (char *)"", .root = (char *)"Model",
+					       .class = (char *)"Model", .own = { .at_peak = GIB }, .all = { .at_peak = GIB } };
+	f.modules[3] = (struct report_module){ .name = NULL, .root = NULL, .own = { .at_peak = 9 * GIB } }; /* not known */
+	f.r.modules.cnt = 4;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 7.00 GiB of it from Model itself", "");
+	f.modules[0].all.at_peak = 20 * GIB; /* most of what it holds is in others */
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 2.00 GiB of it from Model.q", "");
+	f.r.modules.cnt = 0;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; most from aten::empty, 6.00 GiB", "");
+}
+
 /* Nor for kilobytes, or for a crumb of what was refused. */
 static void what_would_not_help_is_not_proposed(void **state)
 {
@@ -1224,6 +1247,7 @@ int main(void)
 		cmocka_unit_test_setup(a_fat_rank, sound),
 		cmocka_unit_test_setup(a_rank_that_was_judged, sound),
 		cmocka_unit_test_setup(activations, sound),
+		cmocka_unit_test_setup(a_root_that_has_it_itself, sound),
 		cmocka_unit_test_setup(a_peak_of_a_leak, sound),
 		cmocka_unit_test_setup(what_saves_little_is_not_proposed, sound),
 		cmocka_unit_test_setup(what_would_not_help_is_not_proposed, sound),

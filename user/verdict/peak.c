@@ -2,6 +2,7 @@
 /* Words of the peak: how high, when, how often, of what and whose, and what would make it smaller. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/regions.h"
 #include "base/text.h"
@@ -123,13 +124,40 @@ static void say_parts(char *text, const struct report *r, const struct report_de
 	}
 }
 
+/*
+ * What a root has that no module in it has, where that is most of what it holds: an LSTM, a model's cache. Roots of one label
+ * in several processes are one model.
+ */
+static struct facts_module root_itself(const struct report_modules *m)
+{
+	const struct report_module *most = NULL;
+	struct facts_module f = { .cnt = 0 };
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < m->cnt; i++)
+		if (!m->rows[i].parent && m->rows[i].root && (!most || m->rows[i].own.at_peak > most->own.at_peak))
+			most = &m->rows[i];
+	for (size_t i = 0; most && i < m->cnt; i++)
+		if (!m->rows[i].parent && m->rows[i].root && !strcmp(m->rows[i].root, most->root)) {
+			f.bytes += m->rows[i].own.at_peak;
+			all += m->rows[i].all.at_peak;
+			f.cnt++;
+		}
+	if (f.bytes < all / 100 * MODULE_PERCENT)
+		f.bytes = 0;
+	snprintf(f.root, sizeof(f.root), "%.60s", most ? most->root : "");
+	return f;
+}
+
 /* Whose most of it is: a module's, else an operator's; a part that is not worth a word is nobody's. */
 static void say_whose(char *text, const struct report *r, uint64_t peak)
 {
-	struct facts_module f = facts_of_peak_module(r);
+	struct facts_module f = facts_of_peak_module(r), itself = root_itself(&r->modules);
 	char a[24], path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX];
 
-	if (percent(f.bytes, peak) >= PART_PERCENT)
+	if (itself.bytes > f.bytes && percent(itself.bytes, peak) >= PART_PERCENT)
+		say(text, "; %s of it from %s itself", fmt_bytes(a, itself.bytes), name(root, itself.root, "?"));
+	else if (percent(f.bytes, peak) >= PART_PERCENT)
 		say(text, "; %s of it from %s.%s", fmt_bytes(a, f.bytes), name(root, f.root, "?"), name(path, f.path, "?"));
 	else if (r->ops.cnt && percent(r->ops.rows[0].at_peak, peak) >= PART_PERCENT)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
