@@ -26,7 +26,7 @@ static struct {
 	struct report_proc procs[9];
 	struct step_marks steps[STEPS];
 	struct report_module modules[8];
-	struct report_leak leaks[1];
+	struct report_leak leaks[3];
 	struct report_saved_proc saved[1];
 	char texts[9][2][32];
 	char *labels[9][2];
@@ -492,7 +492,7 @@ static void a_leak(void **state)
 	f.leaks[0].blocks = 100;
 	f.leaks[0].frames = frames;
 	f.leaks[0].frames_cnt = 2;
-	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "made at train.py:12 in log; and 1 more place",
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "made at train.py:12 in log; 1 more place grows",
 		 "report job.mtr --leaks");
 	f.leaks[0].held_by = (char *)"losses";
 	f.leaks[0].held_kind = (char *)"list";
@@ -501,7 +501,13 @@ static void a_leak(void **state)
 	f.leaks[0].held = HELD_ITSELF;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB,
 		 "made at train.py:12 in log; held by losses, a list with 1204 of them when it was looked at, a variable of "
-		 "main (train.py:7); and 1 more", "losses never forgets");
+		 "main (train.py:7); 1 more place grows", "losses never forgets");
+	f.leaks[0].held_by = (char *)"";
+	f.leaks[0].held_where = (char *)"";
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB,
+		 "held by a list with 1204 of them when it was looked at, and nothing that was seen refers to it; 1 more ",
+		 "that container never forgets");
+	f.leaks[0].held_by = (char *)"losses";
 	f.leaks[0].frames_cnt = 0;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "blocks; held by losses",
 		 "; a recording with --stacks=python says the line");
@@ -516,6 +522,24 @@ static void a_leak(void **state)
 	f.leaks[0].grown = 400 * MIB;
 	f.leaks[0].sure = SURE_LOW;
 	first_is(VERDICT_LEAK, VERDICT_HINT, 4 * MIB, "Growing", "--leaks");
+}
+
+/* Others are leaks of their own, and no more holders of the first one's blocks. */
+static void other_leaks(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		f.leaks[i] = (struct report_leak){ .op = (char *)"aten::add", .region = (char *)"", .pid = 10,
+						   .dev = MT_DEV_CUDA0, .per_step = 1, .sure = SURE_HIGH,
+						   .bytes_slope = (double)(MIB << (2 - i)), .blocks_slope = 1,
+						   .live = 400 * MIB, .grown = 400 * MIB, .blocks = 100 };
+	f.r.leaks.rows = f.leaks;
+	f.r.leaks.cnt = f.r.leaks.total = 3;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "in 100 blocks; 2 more places grow, by 3.00 MiB a step", "");
+	f.r.leaks.cnt = f.r.leaks.total = 2;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "in 100 blocks; 1 more place grows, by 2.00 MiB a step", "");
+	f.leaks[1].per_step = 0; /* another process, which makes no steps */
+	assert_null(strstr(judged().lines[0].text, "place grows,"));
 }
 
 /* A peak that a leak makes: no advice to train with less, beside that to stop the leak. */
@@ -1248,6 +1272,7 @@ int main(void)
 		cmocka_unit_test_setup(a_rank_that_was_judged, sound),
 		cmocka_unit_test_setup(activations, sound),
 		cmocka_unit_test_setup(a_root_that_has_it_itself, sound),
+		cmocka_unit_test_setup(other_leaks, sound),
 		cmocka_unit_test_setup(a_peak_of_a_leak, sound),
 		cmocka_unit_test_setup(what_saves_little_is_not_proposed, sound),
 		cmocka_unit_test_setup(what_would_not_help_is_not_proposed, sound),

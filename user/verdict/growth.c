@@ -8,6 +8,11 @@
 #include "verdict/held.h"
 #include "verdict/say.h"
 
+static uint64_t bytes_of(double slope)
+{
+	return slope > 0 ? (uint64_t)((slope < 9e18 ? slope : 9e18) + 0.5) : 0;
+}
+
 /* How a recording is made in which each of its blocks has a stack: these may be smaller than --stacks looks at by default. */
 static const char *stacks_option(const struct report_leak *k)
 {
@@ -49,15 +54,30 @@ static void say_line(char *text, const struct report_leak *row, const struct rep
 		say(text, " (so were %" PRIu64 " of %" PRIu64 " blocks that were caught)", row->caught_here, row->caught);
 }
 
+/* "; 3 more places grow, by 14.0 KiB a step": that much where all of them are told, in one unit. */
+static void say_others(char *text, const struct report_leaks *k)
+{
+	size_t others = k->total - 1, alike = 0;
+	double slope = 0;
+	char a[24];
+
+	for (size_t i = 1; i < k->cnt; i++) {
+		slope += k->rows[i].bytes_slope;
+		alike += k->rows[i].per_step == k->rows[0].per_step;
+	}
+	say(text, "; %zu more place%s", others, others > 1 ? "s grow" : " grows");
+	if (alike == others)
+		say(text, ", by %s a %s", fmt_bytes(a, bytes_of(slope)), k->rows[0].per_step ? "step" : "second");
+}
+
 void say_leak(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_leaks *k = &j->r->leaks;
 	const struct report_leak *row = k->rows;
 	char a[24], b[24], op[TEXT_BYTES_MAX], held[VERDICT_BYTES - 160];
-	double slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
 	const struct report_frame *at;
 
-	l->bytes = slope > 0 ? (uint64_t)(slope + 0.5) : 0;
+	l->bytes = bytes_of(row->bytes_slope);
 	at = facts_line(row->frames, row->frames_cnt);
 	say(l->text, "Growing: %s, by %s a %s, ", name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"),
 	    fmt_bytes(a, l->bytes), row->per_step ? "step" : "second");
@@ -70,7 +90,7 @@ void say_leak(const struct judge *j, struct verdict_line *l)
 	if (held[0])
 		say(l->text, "; %s", held);
 	if (k->total > 1)
-		say(l->text, "; and %zu more place%s", k->total - 1, k->total > 2 ? "s" : "");
+		say_others(l->text, k);
 	say_leak_next(j, l, row, at);
 }
 

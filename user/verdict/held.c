@@ -11,14 +11,18 @@
 static void say_container(char *buf, size_t size, const struct report_leak *l)
 {
 	char path[TEXT_BYTES_MAX], kind[TEXT_BYTES_MAX], where[TEXT_BYTES_MAX];
+	const char *owner = "";
 	int has_path = l->held_by[0] != '\0';
 
 	text_fit(path, sizeof(path), l->held_by, 90);
 	text_fit(kind, sizeof(kind), l->held_kind, 24);
 	text_fit(where, sizeof(where), l->held_where, 90);
-	snprintf(buf, size, "%.900s%s%.100s%s with %" PRIu64 " of them when it was looked at%s%.900s", has_path ? path : "",
-		 has_path ? ", a " : "a ", kind, has_path ? "" : " that nothing seen refers to", l->held_items,
-		 where[0] ? ", a variable of " : "", where);
+	if (has_path && where[0])
+		owner = ", a variable of ";
+	else if (!has_path)
+		owner = ", and nothing that was seen refers to it";
+	snprintf(buf, size, "%.900s%s%.100s with %" PRIu64 " of them when it was looked at%s%.900s", path,
+		 has_path ? ", a " : "a ", kind, l->held_items, owner, has_path ? where : "");
 }
 
 void held_text(char *buf, size_t size, const struct report_leak *l)
