@@ -115,6 +115,8 @@ def test_spike():
         rep, lines = verdict_of(d / "a.mtr")
         mt.check(lines[0]["kind"] == "spike" and re.match(r"Step \d+ peaks at .*, alone of \d+ steps$", lines[0]["text"]), f"{lines}")
         planted_page.first("spike", lines)
+        at = json.loads(run_next(d / "a.mtr", lines[0]))
+        mt.check(at["by"]["module"][0]["bytes"] > lines[0]["bytes"] / 4, f"{at['by']}")
         mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
         mt.expect_failure(mt.memtrace("export", d / "a.mtr", "--to", "folded", "--device", "cuda:0", "-o", d / "out"), 1,
                           "no block on cuda:0", "it has blocks on cpu")

@@ -1175,7 +1175,11 @@ static void a_spike(void **state)
 	f.procs[0].highest_step = f.steps[57];
 	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "Step 58 peaks at 20.0 GiB, 2 times the usual "
 		 "10.0 GiB, alone of 100 steps",
-		 "capped it saves 10.0 GiB");
+		 "(a longer batch, an evaluation?): memtrace report job.mtr --at step:58 --by op");
+	f.modules[0] = (struct report_module){ .name = (char *)"head", .root = (char *)"Net", .all = { .at_peak = GIB } };
+	f.r.modules.cnt = 1;
+	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "Step 58", "capped it saves 10.0 GiB");
+	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "Step 58", "memtrace report job.mtr --at step:58 --by module");
 	set_step(58, 19 * GIB);
 	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "2 of 100 steps are that high", "step 58");
 	for (size_t i = 0; i < 40; i++)

@@ -59,7 +59,8 @@ void say_spike(const struct judge *j, struct verdict_line *l)
 		say(l->text, ", alone of %zu steps", f->cnt);
 	say(l->next, "capped it saves %s; what step %" PRIu64 " has more of (a longer batch, an evaluation?): ",
 	    fmt_bytes(a, f->peak - f->median), f->proc->highest_step.number);
-	say_command(l, "memtrace export %s --to html -o page.html", j->file);
+	say_command(l, "memtrace report %s --at step:%" PRIu64 " --by %s", j->file, f->proc->highest_step.number,
+		    facts_of_peak_module(j->r).cnt ? "module" : "op");
 }
 
 /* Its window came when it was over: how high, and when, is what the kernel kept of it. */
