@@ -198,6 +198,7 @@ static void memory_beside_tensors_that_grows(void **state)
 	assert_non_null(line_of(&v, VERDICT_RSS));
 	assert_null(line_of(&v, VERDICT_GROWTH));
 	assert_int_equal(line_of(&v, VERDICT_RSS)->severity, VERDICT_HINT);
+	assert_non_null(strstr(line_of(&v, VERDICT_RSS)->text, "(RSS, without files) grows by"));
 	assert_in_range(line_of(&v, VERDICT_RSS)->bytes, 3.9 * MIB, 4.1 * MIB);
 	assert_non_null(strstr(line_of(&v, VERDICT_RSS)->next, "memtrace record -p 10 --probes"));
 	f.devs[1].dev = MT_DEV_CPU;

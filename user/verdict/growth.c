@@ -108,8 +108,8 @@ void say_rss(const struct judge *j, struct verdict_line *l)
 	char a[24], b[24], c[24];
 
 	l->bytes = (uint64_t)f.per_second;
-	say(l->text, "The job's memory (RSS) grows by %s a second, to %s by now", fmt_bytes(a, l->bytes),
-	    fmt_bytes(b, f.now));
+	say(l->text, "The job's memory (RSS, without files) grows by %s a second, to %s by now",
+	    fmt_bytes(a, l->bytes), fmt_bytes(b, f.now));
 	if (f.is_seen)
 		say(l->text, ", and %s of that is not in %s", fmt_bytes(c, f.grown),
 		    f.is_host ? "blocks of malloc" : "tensors");
