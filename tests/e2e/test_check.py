@@ -2,6 +2,7 @@
 """Gates for CI: check, and diff with --by, --md and --fail-if, against what the report of the same recordings says."""
 import json
 import os
+import re
 import signal
 
 import grown
@@ -98,7 +99,11 @@ def test_gates():
         share = f"({100 * grown / min(peak, other):+.1f} %)"
         mt.check(doc["summary"].startswith("The peak rose from") and share in doc["summary"], f"{doc['summary']}, {share}")
         mt.check("fell from" in mt.ok(diff(files=(large, small))).stdout.split("\n")[0], "the other way round")
-        mt.check("the same within 1 %" in mt.ok(diff(files=(a, a))).stdout, "of one recording")
+        text = mt.ok(diff(files=(a, a))).stdout
+        mt.check("the same within 1 %" in text and re.search(r"\n\nNo difference by operator: \d+ rows are the same in both \(--json\)\n", text)
+                 and "change" not in text, f"of one recording: {text}")
+        md = mt.ok(diff("--md", files=(a, a))).stdout
+        mt.check("No difference by operator: " in md and "\n|" not in md, f"of one recording: {md}")
         text = mt.ok(diff("--top", 1000)).stdout
         mt.check(not [x for x in text.splitlines() if x.startswith("  aten::") and x.split()[1:] == ["0", "B"] * 9], "rows of nothing")
         mt.check(len(lines) == 1 + 3 and lines[0].count("|") == lines[1].count("|"), md)
@@ -123,9 +128,11 @@ def test_names_of_jobs_that_ended():
             mt.check(all(r[side]["live"] == 0 for r in doc["rows"]), "what lives at the end of a job that ended")
         weight = next(r for r in doc["rows"] if r["name"].endswith(": 0.weight") and r["name"].startswith("Adam exp_avg:"))
         mt.check(weight["change"]["at_peak"] == 4 * (128 * 128 - 64 * 64), f"{weight}")
-        mt.check("most in Adam " in doc["summary"], doc["summary"])
+        first, second = (r["change"]["at_peak"] for r in sorted(doc["rows"], key=lambda r: -r["change"]["at_peak"])[:2])
+        mt.check(first == second > 0 and "more (+" in doc["summary"] and "most in" not in doc["summary"], f"{first} {second}: {doc['summary']}")
         text = mt.ok(mt.memtrace("diff", a, b, "--by", "name")).stdout
         mt.check("Sequential: 0.weight" in text and "gradient of" not in text, text)
+        mt.check(not re.search(r" 0 B +\S+ \S+ +\S+ \S+ +0 B$", text, re.M), f"rows of no change: {text}")
         # What a step allocates in modules, whose names came when steps had gone by, and in none is what it allocates.
         modules, whole = ({r["name"]: r for r in json.loads(mt.ok(mt.memtrace("diff", a, b, "--by", by, "--json", "--top", 1000)).stdout)["rows"]}
                           for by in ("module", "device"))

@@ -74,7 +74,11 @@ def check_numbers(page, a, b, kinds=("category", "module", "op")):
         page_bytes = [page.js(f"bytes(Math.round({top[side][key]}))") for side in ("a", "b")]
         mt.check(first[1:3] == page_bytes and first[3][0] == ("+" if top["change"][key] > 0 else "−"), f"{by}: {first[:4]}, and {page_bytes}")
         shown = page.js("document.querySelectorAll('#diff-rows tbody tr').length")
-        mt.check(shown == min(25, len(doc["rows"])), f"{by}: {shown} of {len(doc['rows'])} rows")
+        shown_keys = ("mean", "at_peak", "live", "alloc_bytes", "count")
+        changed = [r for r in doc["rows"] if any(abs(r["change"].get(key, 0)) >= 0.5 for key in shown_keys)]
+        mt.check(shown == min(25, len(changed)), f"{by}: {shown} of {len(changed)} rows that changed")
+        same = len(doc["rows"]) - len(changed)
+        mt.check(not same or f"{same} row" in test_page.text_of(page, "#diff-count"), f"{by}: {same} rows are the same in both")
 
 
 def test_both_runs():
@@ -120,6 +124,11 @@ def test_both_runs():
             press(page, "module", "#diff-rows thead button")
             names = [words(page, row)[0] for row in range(3)]
             mt.check(names == sorted(names), f"a first press on a column of text sorts from A to Z: {names}")
+            test_page.clean(page)
+        mt.ok(mt.memtrace("diff", a, a, "-o", out, "--force"))
+        with browser.open(out, 1280, 900) as page:
+            said = test_page.text_of(page, "#diff-count")
+            mt.check("No difference by " in said and "rows are the same in both." in said and not page.js("document.querySelector('#diff-rows tr')"), said)
             test_page.clean(page)
 
 

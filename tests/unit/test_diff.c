@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "timeline/diff.h"
 #include "timeline/means.h"
 #include "timeline/report.h"
+#include "view/tables/diff.h"
 
 #define S 1000000000ull
 
@@ -230,6 +232,71 @@ static void test_means_without_gaps(void **state)
 	means__free(m);
 }
 
+/* The text of a diff by operator: both have mm; only B has relu. */
+static char *text_of(struct fake *a, struct fake *b, uint64_t peak_a, uint64_t peak_b, uint64_t mm, uint64_t relu)
+{
+	static const char *const paths[] = { "a.mtr", "b.mtr" };
+	struct report_dev devs[] = { { .dev = MT_DEV_CPU, .peak = peak_a, .allocs = 1 },
+				     { .dev = MT_DEV_CPU, .peak = peak_b, .allocs = 1 } };
+	struct diff_side sides[2];
+	struct diff_view v = { .sides = sides, .paths = paths, .by = DIFF_BY_OP };
+	const struct view_opts opts = { .top = 9 };
+	struct diff d;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	a->from_ops[0] = b->from_ops[0] = op("mm", 0, 0, 0, 0, 0);
+	b->from_ops[1] = op("relu", 0, 0, 0, 0, 0);
+	a->to_ops[0] = b->to_ops[0] = op("mm", 1000, 0, 0, 0, 0);
+	b->to_ops[0].at_peak += mm;
+	b->to_ops[1] = op("relu", relu, 0, 0, 0, 0);
+	fake__make(a, 1, 10, 2, 0);
+	fake__make(b, relu ? 2 : 1, 10, 2, 0);
+	a->to.devs = &devs[0];
+	b->to.devs = &devs[1];
+	a->to.devs_cnt = b->to.devs_cnt = 1;
+	sides[0] = a->side;
+	sides[1] = b->side;
+	assert_int_equal(diff__make(&d, &sides[0], &sides[1], DIFF_BY_OP), 0);
+	v.diff = &d;
+	assert_int_equal(diff_view_text(f, &v, &opts), 0);
+	fclose(f);
+	diff__done(&d);
+	a->to.devs = b->to.devs = NULL;
+	return text;
+}
+
+/* A row is blamed that has a tenth of the change, and more than the next one; rows without a change are not listed. */
+static void test_what_is_said(void **state)
+{
+	static const struct {
+		uint64_t mm, relu;
+		const char *said;
+	} cases[] = { { 5000, 100, "most in operator mm, by +4.88 KiB" }, { 2048, 2048, NULL }, { 400, 0, NULL },
+		      { 600, 100, "most in operator mm, by +600 B" } };
+	static struct fake a, b;
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		text = text_of(&a, &b, 5000, 10000, cases[i].mm, cases[i].relu);
+		assert_non_null(strstr(text, "4.88 KiB more (+100.0 %)"));
+		assert_int_equal(strstr(text, "most in") != NULL, cases[i].said != NULL);
+		assert_true(!cases[i].said || strstr(text, cases[i].said));
+		assert_non_null(strstr(text, "all jobs of the machine, "));
+		free(text);
+	}
+	text = text_of(&a, &b, 5000, 10000, 0, 100);
+	assert_non_null(strstr(text, "1 row that is the same in both"));
+	assert_null(strstr(text, "mm "));
+	free(text);
+	text = text_of(&a, &b, 5000, 5000, 0, 0);
+	assert_non_null(strstr(text, "\n\nNo difference by operator: 1 row is the same in both (--json)\n"));
+	assert_null(strstr(text, "change"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +305,7 @@ int main(void)
 		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_means),
 		cmocka_unit_test(test_means_without_gaps),
+		cmocka_unit_test(test_what_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

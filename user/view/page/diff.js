@@ -82,15 +82,18 @@ function diffColumns(t) {
 
 function drawDiffTable(d) {
 	const t = d.tables[diffState.by], again = () => drawDiffTable(d), columns = diffColumns(t);
-	const rows = t.rows.map((r) => ({...r, name: r.name || "(none)"}));
+	const changes = columns.filter((c) => c.key.endsWith("_change"));
+	const rows = t.rows.filter((r) => changes.some((c) => !/^(–|[+−]?0( B)?)$/.test(c.cell(r)))).map((r) => ({...r, name: r.name || "(none)"}));
+	const same = t.rows.length - rows.length;
 	$("diff-by").replaceChildren(...d.tables.map((x, i) => h("button", {"aria-pressed": String(i === diffState.by), onclick: () => {
 		diffState.by = i;
 		again();
 	}}, x.by)));
 	const sort = columns.find((c) => ["mean_change", "at_peak_change", "count_change"].includes(c.key)), of = (r) => sort?.value(r) ?? 0;
 	state.tables[`diff-${t.by}`] ||= {down: of(rows[0] || {change: {}}) >= of(rows.at(-1) || {change: {}}), filter: "", all: false}; // as the document's rows
-	$("diff-rows").replaceChildren(...table(`diff-${t.by}`, columns, rows, sort?.key, {rows: 25, text: (r) => r.name, again}));
-	$("diff-count").textContent = t.total > rows.length ? `the first ${rows.length} of ${t.total} rows` : "";
+	$("diff-rows").replaceChildren(...!rows.length ? [] : table(`diff-${t.by}`, columns, rows, sort?.key, {rows: 25, text: (r) => r.name, again}));
+	$("diff-count").textContent = [rows.length ? "" : `No difference by ${t.by}.`, t.total > t.rows.length ? `The first ${t.rows.length} of ${t.total} rows.` : "",
+		same ? `${count(same)} row${same === 1 ? " is" : "s are"} the same in both.` : ""].filter(Boolean).join(" ");
 }
 
 /* --- the page ----------------------------------------------------------------------------------------------- */

@@ -161,6 +161,7 @@ static const char *row_name(const struct diff_row *r)
 /* --- the conclusion -------------------------------------------------------------------------------------------- */
 
 #define SAID_BYTES 400
+#define DIFF_SAID_PART 10 /* of the change: a row with less of it explains nothing */
 
 static int is_in(const struct diff_row *r, const struct diff_row *module)
 {
@@ -169,22 +170,33 @@ static int is_in(const struct diff_row *r, const struct diff_row *module)
 	return !module || (!strncmp(r->name, module->name, len) && r->name[len] == '.');
 }
 
-/* The row with most of a change, of those in a module (NULL: of all): sign is its direction. NULL: none changed so. */
+/*
+ * The row with most of a change, of those in a module (NULL: of all): sign is its direction. NULL: none changed so, or two
+ * that are not in each other did, by the same.
+ */
 static const struct diff_row *row_changed(const struct diff_view *v, const struct diff_row *in, enum diff_value value, int sign)
 {
 	const struct diff_row *best = NULL;
+	int has_equal = 0;
 	double most = 0;
 
 	for (size_t i = 0; i < v->diff->cnt; i++) {
 		const struct diff_row *r = &v->diff->rows[i];
 		double change = diff_row__change(r, value) * sign;
 
-		if (isnan(change) || change <= most || (v->by == DIFF_BY_MODULE && r->name[0] == '(') || !is_in(r, in))
+		if (isnan(change) || change <= 0 || change < most || !is_in(r, in))
 			continue;
-		best = r;
-		most = change;
+		if (v->by == DIFF_BY_MODULE && r->name[0] == '(')
+			continue;
+		if (change > most) {
+			best = r;
+			most = change;
+			has_equal = 0;
+		} else if (v->by != DIFF_BY_MODULE || !is_in(r, best)) {
+			has_equal = 1;
+		}
 	}
-	return best;
+	return has_equal ? NULL : best;
 }
 
 /* A module has what those in it have: said is the innermost one that has half of the outermost one's change. */
@@ -236,7 +248,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 			     dev_name(d->dev, dev), fmt_bytes(z, change), to > d->peak ? "more" : "less",
 			     ((double)to / (double)d->peak - 1) * 100);
 	row = v->by == DIFF_BY_DEVICE || v->by == DIFF_BY_SYMBOL ? NULL : row_to_say(v, DIFF_PEAK, to > d->peak ? 1 : -1);
-	if (!row || n >= SAID_BYTES)
+	if (!row || n >= SAID_BYTES || fabs(diff_row__change(row, DIFF_PEAK)) < (double)change / DIFF_SAID_PART)
 		return;
 	text_fit(name, sizeof(name), row_name(row), 60);
 	snprintf(text + n, SAID_BYTES - n, ", most in %s%s%.200s, by %s", v->by == DIFF_BY_NAME ? "" : by_words[v->by],
@@ -255,6 +267,46 @@ static int is_nothing(const struct diff_row *r, const struct column *cols, size_
 	return 1;
 }
 
+/* Nothing that is shown of it differs. */
+static int is_same(const struct diff_row *r, const struct column *cols, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		char text[32];
+		const char *change = value_words(text, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1);
+
+		if (strcmp(change, "-") && strcmp(change, "0 B") && strcmp(change, "0"))
+			return 0;
+	}
+	return 1;
+}
+
+/* How many are the same in both, and how many of the others there are. */
+static size_t rows_same(const struct diff *d, const struct column *cols, size_t n, size_t *ret_changed)
+{
+	size_t same = 0;
+
+	*ret_changed = 0;
+	for (size_t i = 0; i < d->cnt; i++) {
+		int is_equal = is_same(&d->rows[i], cols, n), is_none = is_nothing(&d->rows[i], cols, n);
+
+		same += (size_t)(is_equal && !is_none);
+		*ret_changed += (size_t)(!is_equal && !is_none);
+	}
+	return same;
+}
+
+/* In place of a table without rows. */
+static void none_words(char *buf, size_t size, const struct diff_view *v, size_t same)
+{
+	char a[24];
+
+	if (same)
+		snprintf(buf, size, "No difference by %s: %s row%s the same in both (--json)", by_words[v->by],
+			 fmt_count(a, (double)same), same == 1 ? " is" : "s are");
+	else
+		snprintf(buf, size, "By %s there is nothing in either", by_words[v->by]);
+}
+
 static void put_row(struct page *p, const struct diff_view *v, const struct diff_row *r, const struct column *cols, size_t n,
 		    int name_cols)
 {
@@ -270,16 +322,8 @@ static void put_row(struct page *p, const struct diff_view *v, const struct diff
 		stack_text(p, r->stack->frames, r->stack->frames_cnt, FRAMES_SHOWN);
 }
 
-static void put_table(struct page *p, const struct diff_view *v, size_t top)
+static void put_table_head(struct page *p, const struct diff_view *v, const struct column *cols, size_t n, int name_cols)
 {
-	struct column cols[3];
-	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = 0, rows = 0;
-	int name_cols;
-
-	while (n > 1 && p->width < 2 + NAME_COLS + n * 3 * CELL) /* too narrow: the last ones go */
-		n--;
-	name_cols = (int)(p->width - 2 - n * 3 * CELL);
-	page__end_line(p);
 	page__cell(p, "", name_cols + 2);
 	for (size_t i = 0; i < n; i++)
 		page__cell(p, cols[i].head, -3 * CELL);
@@ -292,17 +336,37 @@ static void put_table(struct page *p, const struct diff_view *v, size_t top)
 		page__cell(p, "change", -CELL);
 	}
 	page__end_line(p);
-	for (size_t i = 0; i < v->diff->cnt; i++) {
-		if (is_nothing(&v->diff->rows[i], cols, n))
-			continue;
-		if (rows++ < top) {
-			put_row(p, v, &v->diff->rows[i], cols, n, name_cols);
-			shown++;
-		}
+}
+
+static void put_table(struct page *p, const struct diff_view *v, size_t top)
+{
+	struct column cols[3];
+	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = 0, same, changed;
+	char text[200];
+	int name_cols;
+
+	while (n > 1 && p->width < 2 + NAME_COLS + n * 3 * CELL) /* too narrow: the last ones go */
+		n--;
+	name_cols = (int)(p->width - 2 - n * 3 * CELL);
+	same = rows_same(v->diff, cols, n, &changed);
+	page__end_line(p);
+	if (!changed) {
+		none_words(text, sizeof(text), v, same);
+		page__flow(p, 2, text);
+		return;
 	}
-	page__more(p, shown, rows, "(--top, --json)");
-	if (!rows)
-		page__line(p, "  nothing in either");
+	put_table_head(p, v, cols, n, name_cols);
+	for (size_t i = 0; i < v->diff->cnt && shown < top; i++) {
+		const struct diff_row *r = &v->diff->rows[i];
+
+		if (is_nothing(r, cols, n) || is_same(r, cols, n))
+			continue;
+		put_row(p, v, r, cols, n, name_cols);
+		shown++;
+	}
+	page__more(p, shown, changed, "(--top, --json)");
+	if (same)
+		page__line(p, "  … and %zu row%s the same in both (--json)", same, same == 1 ? " that is" : "s that are");
 }
 
 static void put_side(struct page *p, const struct diff_side *s, const char *path, char name)
@@ -314,8 +378,10 @@ static void put_side(struct page *p, const struct diff_side *s, const char *path
 	text_fit(safe, sizeof(safe), path, 40);
 	n = (size_t)snprintf(text, sizeof(text), "%.400s: ", safe);
 	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, 40);
-	n += (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s, %s%s", r->run.pid, safe,
-			      fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns), s->is_sampled ? "" : " traced");
+	n += r->run.pid ? (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s", r->run.pid, safe) :
+			  (size_t)snprintf(text + n, sizeof(text) - n, "all jobs of the machine");
+	n += (size_t)snprintf(text + n, sizeof(text) - n, ", %s%s", fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns),
+			      s->is_sampled ? "" : " traced");
 	if (s->steps)
 		snprintf(text + n, sizeof(text) - n, ", %s whole steps of %s compared", fmt_count(a, (double)s->steps),
 			 fmt_ns(b, diff_side__traced_ns(s) / s->steps));
@@ -364,12 +430,43 @@ static void md_name(struct page *p, const char *name)
 	page__put(p, "`");
 }
 
+static void md_table(struct page *p, const struct diff_view *v, size_t top)
+{
+	struct column cols[3];
+	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = 0, changed, same = rows_same(v->diff, cols, n, &changed);
+	char a[32], b[32], c[32], text[200];
+
+	if (!changed) {
+		none_words(text, sizeof(text), v, same);
+		page__md(p, text);
+		return;
+	}
+	page__printf(p, "| %s |", by_words[v->by]);
+	for (size_t i = 0; i < n; i++)
+		page__printf(p, " %s: A | B | change |", cols[i].head);
+	page__put(p, "\n|---|");
+	for (size_t i = 0; i < 3 * n; i++)
+		page__put(p, "---:|");
+	for (size_t i = 0; i < v->diff->cnt && shown < top; i++) {
+		const struct diff_row *r = &v->diff->rows[i];
+
+		if (is_nothing(r, cols, n) || is_same(r, cols, n))
+			continue;
+		shown++;
+		page__put(p, "\n| ");
+		md_name(p, row_name(r));
+		page__put(p, " |");
+		for (size_t k = 0; k < n; k++)
+			page__printf(p, " %s | %s | %s |", value_words(a, r->a[cols[k].value], cols[k].is_bytes, 0),
+				     value_words(b, r->b[cols[k].value], cols[k].is_bytes, 0),
+				     value_words(c, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1));
+	}
+}
+
 int diff_view_md(FILE *out, const struct diff_view *v, const struct view_opts *opts)
 {
 	struct notes notes = { .cnt = 0 };
-	struct column cols[3];
 	char said[SAID_BYTES];
-	size_t n = columns_of(v->by, v->diff->per_step, cols);
 	struct page p;
 	int err = page__init(&p, out, 200, 0);
 
@@ -386,27 +483,7 @@ int diff_view_md(FILE *out, const struct diff_view *v, const struct view_opts *o
 		md_name(&p, v->paths[i]);
 		page__put(&p, i ? "\n\n" : "  \n");
 	}
-	page__printf(&p, "| %s |", by_words[v->by]);
-	for (size_t i = 0; i < n; i++)
-		page__printf(&p, " %s: A | B | change |", cols[i].head);
-	page__put(&p, "\n|---|");
-	for (size_t i = 0; i < 3 * n; i++)
-		page__put(&p, "---:|");
-	for (size_t i = 0, shown = 0; i < v->diff->cnt && shown < opts->top; i++) {
-		const struct diff_row *r = &v->diff->rows[i];
-		char a[32], b[32], c[32];
-
-		if (is_nothing(r, cols, n))
-			continue;
-		shown++;
-		page__put(&p, "\n| ");
-		md_name(&p, row_name(r));
-		page__put(&p, " |");
-		for (size_t k = 0; k < n; k++)
-			page__printf(&p, " %s | %s | %s |", value_words(a, r->a[cols[k].value], cols[k].is_bytes, 0),
-				     value_words(b, r->b[cols[k].value], cols[k].is_bytes, 0),
-				     value_words(c, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1));
-	}
+	md_table(&p, v, opts->top);
 	page__put(&p, "\n");
 	notes__fill(&notes, v->sides);
 	for (size_t i = 0; i < notes.cnt; i++)
