@@ -326,7 +326,8 @@ function drawHead() {
 		span(r.traced_ns) === span(r.duration_ns) ? `${span(r.duration_ns)} traced` : `${span(r.traced_ns)} of ${span(r.duration_ns)} traced`,
 		r.sampling ? `of ${count(r.sampling.steps_seen)} steps ${count(r.sampling.steps_traced)} traced` : r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
 	for (const [dev, d] of [...Object.entries(r.devices), ...(r.host ? [["host", r.host]] : [])]) {
-		const t = d.peak_ns - r.start_ns, step = stepWords(...stepOf(doc.bands, t), t, true);
+		const t = model.lanes.find((l) => l.dev === dev && !l.pid && l.peak === d.peak)?.peakT ?? d.peak_ns - r.start_ns; // a lane has it to the ns
+		const step = stepWords(...stepOf(doc.bands, t), t, true);
 		fact(`${dev} peak`, bytes(d.peak), d.peak ? [`at ${clock(t, model.duration)}`, step].filter(Boolean).join(", ") : "");
 		fact(`${dev} live ${feed.source && !r.coverage.complete ? "now" : "at the end"}`, bytes(d.live));
 		fact(`${dev} allocated`, bytes(d.alloc_bytes), `in ${count(d.allocs)} blocks`);
@@ -647,8 +648,8 @@ function toPeak() {
 
 // The step that the held moment is in, else the peak's, with a little on both sides; null: no step is known.
 function stepRange() {
-	const l = lane(), t = state.held ?? l?.peakT, p = bandProcs().find((b) => b.steps.rows.length);
-	const step = p?.steps.rows.find(([at, life]) => at <= t && t <= at + life) || p?.steps.rows.at(-1);
+	const l = lane(), t = state.held ?? l?.peakT, procs = laneProcs().filter((b) => b.steps.rows.length);
+	const step = stepOf(procs, t)[1] || procs[0]?.steps.rows.at(-1);
 	return step ? [step[0] - 0.02 * step[1], step[0] + 1.02 * step[1]] : null;
 }
 
@@ -829,9 +830,13 @@ function drawPhaseKey() {
 		model.gaps.length ? h("span", null, h("span", {class: "swatch gap"}), "not traced") : "");
 }
 
-function bandProcs() {
-	const l = lane(), all = doc.bands.filter((b) => b.steps.count || PHASES.some((k) => b[k].count));
-	return l?.pid ? all.filter((b) => b.pid === l.pid) : all.slice(0, 4);
+function laneProcs() {
+	const l = lane();
+	return doc.bands.filter((b) => (b.steps.count || PHASES.some((k) => b[k].count)) && (!l?.pid || b.pid === l.pid));
+}
+
+function bandProcs() { // those that there is room to draw
+	return laneProcs().slice(0, 4);
 }
 
 const ROW = 17;
@@ -938,9 +943,11 @@ function phasesLeftOut() {
 		" Phases are here around the peak only.";
 }
 
-// Which of these processes was in a step then, after its begin and up to its end, and which step that was; else none of them.
+// Which of these processes was in a step then, after its begin and up to its end, and which step that was; of several the one that
+// ended first, as the report has it; else none of them.
 function stepOf(procs, t) {
-	return procs.map((p) => [p, p.steps.rows.find(([at, life]) => at < t && t <= at + life)]).find(([, step]) => step) || [procs[0], null];
+	const steps = procs.map((p) => [p, p.steps.rows.find(([at, life]) => at < t && t <= at + life)]).filter(([, step]) => step);
+	return steps.sort(([, a], [, b]) => a[0] + a[1] - b[0] - b[1])[0] || [procs[0], null];
 }
 
 // "in step 12", as the report says it. Of the peak the number is known where steps are joined, too.
@@ -952,7 +959,7 @@ function stepWords(p, step, t, is_all) {
 }
 
 function bandsAt(t, steps_only) {
-	const [p, step] = stepOf(bandProcs(), t);
+	const [p, step] = stepOf(laneProcs(), t);
 	const phases = steps_only || !p ? [] : PHASES.filter((kind) => p[kind].rows.some(([at, life]) => at <= t && t <= at + life));
 	return [stepWords(p, step, t, !lane().pid), ...phases].filter(Boolean).join(", ");
 }
