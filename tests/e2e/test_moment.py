@@ -156,6 +156,10 @@ def test_moments_and_filters():
         mt.check(folded["stack"] == sorted(folded["seen"]) == sorted(folded["bytes"]) and folded["seen"] == lines("folded"), "the same stacks")
         mt.expect_failure(mt.memtrace("export", path, "--to", "perfetto", "-o", tmp / "x", "--sort", "size"), 2, "order of its own", "jsonl, csv and folded")
 
+        after_s = json.loads(mt.ok(mt.memtrace("report", path, "--at", "peak", "--json")).stdout)["moment"]["after_ns"] / 1e9
+        for form in ((), ("--md",)):
+            at, over = (mt.ok(mt.memtrace("report", path, "--at", when, *form)).stdout for when in (f"{after_s}s", f"step {n}"))
+            mt.check("held " in at and "allocated" not in at and "times" not in at and "allocated in that time: " in over, f"{at}{over}")
         text = mt.ok(mt.memtrace("report", path, "--at", f"step {n}", "--category", "activation")).stdout
         mt.check(f"in step {n}" in text and "category ACTIVATION" in text and "By module" in text, text)
         table = mt.ok(mt.memtrace("report", path, "--at", "peak", "--by", "category", "--csv")).stdout

@@ -42,17 +42,20 @@ static void name(struct cell *c, const void *row)
 		c->text = file_and_folder(c->text);
 }
 
+enum { IN_A_TIME = 1, AT_A_MOMENT = 2 };
+
 static const struct column columns[] = {
 	{ "name", "", COL_TEXT, VIA(name), .is_path = 1, TEXT(1, 20, .wide = 1) },
 	{ "bytes", "held", COL_BYTES, OF(holding, bytes), TEXT(2, 10) },
 	{ NULL, "of it", COL_SHARE, OF(holding, bytes), TEXT(3, 8) },
 	{ "blocks", "blocks", COL_COUNT, OF(holding, blocks), TEXT(4, 8) },
 	{ "largest", "largest", COL_BYTES, OF(holding, largest), TEXT(5, 10) },
-	{ "alloc_bytes", "allocated", COL_BYTES, OF(holding, alloc_bytes), TEXT(6, 11) },
-	{ "allocs", "times", COL_COUNT, OF(holding, allocs), TEXT(7, 8) },
+	{ "alloc_bytes", "allocated", COL_BYTES, OF(holding, alloc_bytes), .only = IN_A_TIME, TEXT(6, 11) },
+	{ "allocs", "times", COL_COUNT, OF(holding, allocs), .only = IN_A_TIME, TEXT(7, 8) },
 };
 
-static const struct table table = TABLE(columns);
+static const struct table table = TABLE(columns, .variant = IN_A_TIME);
+static const struct table table_of_moment = TABLE(columns, .variant = AT_A_MOMENT);
 
 static const struct {
 	enum held_by by;
@@ -144,6 +147,10 @@ static void head_words(const struct held_view *v, char *buf, size_t size)
 	size_t n;
 
 	holdings__sums(v->h, &all, &wanted);
+	if (!all.bytes && !all.blocks && !holdings__ts_ns(v->h)) {
+		snprintf(buf, size, "No memory was seen on %s: nothing was held", dev_name(v->dev, dev));
+		return;
+	}
 	n = (size_t)snprintf(buf, size, "%s held %s in %s block%s after %s", dev_name(v->dev, dev), fmt_bytes(a, all.bytes),
 			     fmt_count(b, (double)all.blocks), all.blocks == 1 ? "" : "s", fmt_ns(c, after_ns(v)));
 	if (v->has_step && n < size)
@@ -156,13 +163,28 @@ static const char *why_words(const struct filter_said *f)
 	return f->at && strspn(f->at, "0123456789.") ? "" : f->at || f->from || f->to ? "the most in that time" : "its peak";
 }
 
+/* In a single moment nothing is allocated: what was asked for by its time, and is no step. */
+static int is_moment(const struct held_view *v)
+{
+	return v->said->at && !why_words(v->said)[0];
+}
+
+static const struct table *table_of(const struct held_view *v)
+{
+	return is_moment(v) ? &table_of_moment : &table;
+}
+
+/* Empty: there is nothing to add. */
 static void wanted_words(const struct held_view *v, char *buf, size_t size)
 {
 	char a[24], b[24], what[400];
 	struct holding all, wanted;
 
 	holdings__sums(v->h, &all, &wanted);
-	if (!filter_words(v->said, what, sizeof(what))[0])
+	buf[0] = '\0';
+	if (!filter_words(v->said, what, sizeof(what))[0] && (is_moment(v) || (!all.bytes && !wanted.allocs)))
+		return;
+	if (!what[0])
 		snprintf(buf, size, "allocated in that time: %s in %s block%s", fmt_bytes(a, wanted.alloc_bytes),
 			 fmt_count(b, (double)wanted.allocs), wanted.allocs == 1 ? "" : "s");
 	else
@@ -176,13 +198,14 @@ static void put_head(struct page *p, const struct held_view *v)
 	char text[700];
 
 	head_words(v, text, sizeof(text) - 40);
-	if (why[0])
+	if (why[0] && holdings__ts_ns(v->h))
 		snprintf(text + strlen(text), 40, ": %s", why);
 	page__style(p, STYLE_BOLD);
 	page__flow(p, 2, text);
 	page__style(p, STYLE_PLAIN);
 	wanted_words(v, text, sizeof(text));
-	page__item(p, 2, text);
+	if (text[0])
+		page__item(p, 2, text);
 }
 
 /* What holds nothing is told where it is asked what was allocated in a time. */
@@ -237,7 +260,7 @@ static void put_table(struct page *p, const struct held_view *v, const struct vi
 	d.whole = wanted.bytes;
 	d.index = tables[at].by;
 	page__heading(p, tables[at].title);
-	table_lines__begin(&l, p, &table, &d);
+	table_lines__begin(&l, p, table_of(v), &d);
 	page__more(p, put_rows(&l, table_lines__row, v, rows, cnt, top), rows_cnt(v, rows, cnt), "rows (--top, --json)");
 }
 
@@ -277,9 +300,11 @@ int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *o
 	holdings__sums(v->h, &all, &wanted);
 	head_words(v, text, sizeof(text));
 	page__md(&p, text);
-	page__put(&p, "  \n");
 	wanted_words(v, text, sizeof(text));
-	page__md(&p, text);
+	if (text[0]) {
+		page__put(&p, "  \n");
+		page__md(&p, text);
+	}
 	page__put(&p, "\n");
 	d.whole = wanted.bytes;
 	for (size_t i = 0; i < HELD_BYS; i++) {
@@ -290,7 +315,7 @@ int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *o
 			continue;
 		d.index = tables[i].by;
 		page__printf(&p, "\n%s\n", tables[i].title);
-		table_md__begin(&l, &p, &table, &d);
+		table_md__begin(&l, &p, table_of(v), &d);
 		(void)put_rows(&l, table_md__row, v, rows, cnt, opts->has_by ? opts->top : SHORT_ROWS);
 	}
 	return page__done(&p);
