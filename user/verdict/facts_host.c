@@ -213,9 +213,10 @@ static bool may_load(const struct report *r)
 static uint64_t brought_since(const struct report *r, uint64_t begin_ns)
 {
 	bool is_early = r->run.end_ts_ns - r->run.start_ts_ns < REPORT_LOADING_NS;
+	size_t cnt = has_one_process(r) ? 0 : r->procs_cnt;
 	uint64_t ret = 0;
 
-	for (size_t i = 0; i < r->procs_cnt && !has_one_process(r); i++) {
+	for (size_t i = 0; i < cnt; i++) {
 		const struct report_proc *p = &r->procs[i];
 		const struct report_own *own = &p->own;
 
