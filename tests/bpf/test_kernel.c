@@ -425,6 +425,9 @@ static void expect_kinds(const struct rig *r, ...)
 		i++;
 	}
 	va_end(ap);
+	for (size_t more = i; more < r->cnt; more++)
+		print_error("one more: kind %d of pid %u, addr %#llx size %llu depth %u\n", r->ev[more].kind, r->ev[more].pid,
+			    (unsigned long long)r->ev[more].addr, (unsigned long long)r->ev[more].size, r->ev[more].depth);
 	assert_int_equal(i, r->cnt);
 }
 
@@ -2600,6 +2603,17 @@ static int descriptors_of_ourselves(void)
 	return n;
 }
 
+/* A place that is set again while its last link is being closed is reported twice (tracer__lower()). */
+static void wait_until_closed(struct tracer *t)
+{
+	uint64_t taken;
+
+	for (int i = 0; tracer__lower(t, getpid(), MT_LEVEL_STILL, &taken) > 0; i++) {
+		assert_true(i < 60000);
+		usleep(1000);
+	}
+}
+
 /* Over weeks a trace meets files without end; deleted ones take room on the disk as long as they are open. */
 static void test_files_go_with_their_process(void **state)
 {
@@ -2616,6 +2630,7 @@ static void test_files_go_with_their_process(void **state)
 		op_a((void *)0x1000, 0);
 		tracer__detach(r.t, getpid());
 		assert_int_equal(descriptors_of_ourselves(), before);
+		wait_until_closed(r.t);
 	}
 	rig__collect(&r);
 	expect_kinds(&r, MT_EV_OP, MT_EV_OP, MT_EV_OP, 0);

@@ -83,11 +83,12 @@ def guard(seconds=0):
     return max(seconds, GUARD_S) * PATIENCE
 
 
-def wait_until(condition, what, timeout=GUARD_S, pause=0.01):
+def wait_until(condition, what, timeout=GUARD_S, pause=0.01, seen=lambda: ""):
+    """Its value, once it is true; what was `seen` instead is in the error."""
     end = time.monotonic() + guard(timeout)
     while not (value := condition()):
         if time.monotonic() > end:
-            raise AssertionError(f"waited {guard(timeout):g} s for {what}")
+            raise AssertionError(f"waited {guard(timeout):g} s for {what} {seen()}")
         time.sleep(pause)
     return value
 

@@ -6,6 +6,7 @@ import re
 import sqlite3
 
 import browser
+import grown
 import mt
 import planted_page
 import test_page
@@ -202,8 +203,11 @@ def test_gives_up():
     """The limit of recompiles: what the verdict says, and what to do; the guard without its source line's blanks."""
     with mt.scratch() as tmp:
         mtr = tmp / "a.mtr"
-        told = mt.ok(mt.memtrace("record", "-o", mtr, "--", mt.PYTHON, mt.JOBS / "gives_up.py")).stdout
-        limit = int(re.search(r"limit (\d+)", told)[1])
+        with mt.start("record", "-o", mtr, "--", mt.PYTHON, mt.JOBS / "gives_up.py") as tracer:
+            limit = int(tracer.line("limit ", READY_S).split()[1])
+            grown.wait(tracer, mtr, lambda rep: any("gave up" in line["text"] for line in rep.get("verdict", [])), "that it gave up")
+            tracer.tell("stop")
+            mt.finish(tracer, mtr, 0)
         first = mt.report(mtr)["verdict"][0]
         mt.check(first["kind"] == "recompiles" and first["text"].startswith("torch.compile gave up on forward (gives_up.py:12)")
                  and re.search(rf"because \S*epoch == {limit - 1} \(gives_up\.py:13 in forward\)$", first["text"])

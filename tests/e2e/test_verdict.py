@@ -160,7 +160,7 @@ def test_growing_workers():
             def grows():
                 looks.append(grown.so_far(d / "a.mtr").get("verdict") or [{"text": ""}])
                 return len(looks) > 2 and all("it grows by" in lines[0]["text"] for lines in looks[-3:])
-            mt.wait_until(grows, "the growth of both workers", 200, 1)
+            mt.wait_until(grows, "the growth of both workers", 200, 1, lambda: [lines[0]["text"] for lines in looks[-3:]])
             mt.finish(tracer, d / "a.mtr")
         lines = looks[-1]
         mt.check(lines[0]["kind"] == "workers" and "by copy-on-write: " in lines[0]["text"], f"{lines}")

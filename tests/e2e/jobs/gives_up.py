@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
-"""A module with an integer that changes from step to step: torch.compile compiles it again each time, up to its limit."""
+"""A module with an integer that changes from step to step: torch.compile compiles it again each time, up to its limit; then it waits."""
 import torch
 
 
@@ -26,6 +26,7 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
     print(f"limit {torch._dynamo.config.recompile_limit}", flush=True)
+    input()
 
 
 if __name__ == "__main__":
