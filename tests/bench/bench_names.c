@@ -111,7 +111,8 @@ int main(int argc, char **argv)
 	struct target *t;
 
 	if (argc > 5 && !strcmp(argv[5], "kept") &&
-	    keeper__start(&keeper, &(struct keeper_opts){ .as = &(struct asker){ .uid = getuid() } }, &err) < 0)
+	    keeper__start(&keeper, &(struct keeper_opts){ .as = &(struct asker){ .uid = getuid() },
+							  .wards = { .pids = &pid, .pids_cnt = 1 } }, &err) < 0)
 		return fail(&err);
 	if (target__open(&t, pid, &err) < 0 ||
 	    (argc > 4 && !strcmp(argv[4], "fake") ? make_fake(&r, t, &err) : make_reader(&r, t, &err)) < 0)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
-"""No probe changes a byte of the job: canaries in the red zones of leaf functions around the sites that memtrace sets."""
+"""No probe changes a byte of the job: canaries in the red zones of leaf functions around the sites that memtrace sets. And nothing that
+is read makes the job larger."""
 import json
 
 import mt
+import test_kernel_view
 import test_truth
+
+PROBES_MAX = 16 << 20  # a page of a library's text for each that has a probe: a copy of its own
 
 
 def test_no_site_writes_into_a_red_zone():
@@ -29,3 +33,19 @@ def test_no_site_writes_into_a_red_zone():
     mt.check(not harmed and not truth["child"], f"calls that came back with other values: {harmed} of {truth['leaves']}; "
                                                 f"the forked child ended with {truth['child']}")
     mt.note(f"{report['overhead']['hits']} hits, {sum(v['calls'] for v in truth['leaves'].values())} calls, none harmed")
+
+
+def test_what_is_read_is_not_copied():
+    """What processes share since a fork they share still: Python's objects are read in all of them (user/target/memory.h)."""
+    with mt.scratch() as tmp, mt.job("use") as job:
+        job.tell("go")
+        pids = [job.pid, *map(int, job.line("still ", 60).split()[1:])]
+        before = {pid: test_kernel_view.use_of(pid)["private"] for pid in pids}
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
+            mt.wait_until(lambda: sum("names of" in t for t in list(tracer.err)) >= 2 * len(pids) or not tracer.alive(), "looks at Python", 90)
+            mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
+            after = {pid: test_kernel_view.use_of(pid)["private"] for pid in pids}
+            mt.finish(tracer, tmp / "a.mtr")
+    more = {pid: after[pid] - before[pid] for pid in pids}
+    mt.check(len(pids) == 5 and all(bytes_ < PROBES_MAX for bytes_ in more.values()), f"bytes of their own more: {more}")
+    mt.note("private MiB more: " + ", ".join(f"{bytes_ / 2**20:.1f}" for bytes_ in more.values()))

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/quota.h"
 #include "keeper/serve.h"
+#include "target/memory.h"
 
 #define WATCH_NS 100000000
 
@@ -97,6 +98,7 @@ static int looker__end(struct looker *l, const struct keep_reply *reply)
 
 static void looker__free(struct looker *l)
 {
+	memory_done();
 	free(l->answer);
 	free(l);
 }

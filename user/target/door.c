@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/urgent.h"
+#include "target/memory.h"
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 #include "target/script.h"
@@ -117,7 +118,7 @@ static int has_mapped(pid_t pid, struct door_lib l)
 
 	if (fd < 0)
 		return fd;
-	r = proc_read_fd(fd, DOOR_MAPS_BYTES_MAX, &text, &len);
+	r = proc_read_fd(fd, MAPS_BYTES_MAX, &text, &len);
 	close(fd);
 	if (r < 0)
 		return r;
@@ -176,10 +177,7 @@ static int own_lib(void *ctx, pid_t pid, const struct door_lib *l)
 
 static int own_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
-	struct iovec here = { buf, len };
-	int nice = urgent_begin();
-	ssize_t n = process_vm_readv(pid, &here, 1, ranges, cnt, 0);
-	int r = n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
+	int nice = urgent_begin(), r = memory_read(pid, ranges, cnt, buf, len);
 
 	(void)ctx;
 	urgent_end(nice);
@@ -304,8 +302,6 @@ int door_pages_are_fine(const struct iovec *ranges, size_t cnt)
 }
 
 /* Documentation/admin-guide/mm/pagemap.rst. */
-#define PAGE_IS_THERE (1ull << 63)
-#define PAGE_IS_OWN (1ull << 56)
 #define PAGES_AT_ONCE 4096
 
 /*

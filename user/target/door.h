@@ -18,7 +18,6 @@
 #define DOOR_RANGES_MAX 64
 #define DOOR_PAGE_RANGES_MAX 512
 #define DOOR_PAGES_BYTES_MAX (128ull << 20) /* of address space in one look at its pages: 2 ms */
-#define DOOR_MAPS_BYTES_MAX (64u << 20) /* of maps: 65,530 mappings of 1,000 bytes each */
 
 /* The first ones everybody may open, where /proc is not mounted to hide processes from others (hidepid). */
 enum door_file {

@@ -45,13 +45,13 @@ int job_check(pid_t pid)
 
 	if (fd < 0)
 		return fd == -E2BIG ? fd : 0; /* ended since, not ours to see, or the keeper has said that it is none */
-	found = proc_read_fd(fd, DOOR_MAPS_BYTES_MAX, &text, &len);
+	found = proc_read_fd(fd, MAPS_BYTES_MAX, &text, &len);
 	close(fd);
 	if (found < 0)
 		return 0;
 	found = maps_each(text, len, on_map, NULL, NULL);
 	free(text);
-	return !found && len >= DOOR_MAPS_BYTES_MAX ? -E2BIG : found;
+	return !found && len >= MAPS_BYTES_MAX ? -E2BIG : found;
 }
 
 struct job_list {

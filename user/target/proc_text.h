@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One line of /proc/PID/maps. */
+#define MAPS_BYTES_MAX (64u << 20) /* of /proc/PID/maps: 65,530 mappings of 1,000 bytes each */
+
+/* One line of it. */
 struct maps_line {
 	uint64_t start, end; /* start < end */
 	uint64_t off;

@@ -152,7 +152,7 @@ int target__refresh(struct target *t, struct err *err)
 	struct scan s = { 0 };
 	char *text;
 	size_t len;
-	int r = target__read_file(t, DOOR_MAPS, DOOR_MAPS_BYTES_MAX, &text, &len);
+	int r = target__read_file(t, DOOR_MAPS, MAPS_BYTES_MAX, &text, &len);
 
 	if (r < 0)
 		return target__fail(t, r, "maps", err);
@@ -172,7 +172,7 @@ int target__refresh(struct target *t, struct err *err)
 	libs_free(t->libs, t->libs_cnt);
 	t->libs = s.libs;
 	t->libs_cnt = s.cnt;
-	t->unseen = s.unseen + (len >= DOOR_MAPS_BYTES_MAX);
+	t->unseen = s.unseen + (len >= MAPS_BYTES_MAX);
 	return r;
 }
 
@@ -210,7 +210,7 @@ static int target__range_now(const struct target *t, const struct lib *l, struct
 {
 	char *text;
 	size_t len;
-	int r = target__read_file(t, DOOR_MAPS, DOOR_MAPS_BYTES_MAX, &text, &len);
+	int r = target__read_file(t, DOOR_MAPS, MAPS_BYTES_MAX, &text, &len);
 
 	if (r < 0)
 		return r;
