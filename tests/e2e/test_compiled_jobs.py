@@ -100,14 +100,14 @@ def middle_step(blocks, begins):
     return sorted(test_categories.unknown_share(blocks, begin, end) for begin, end in zip(begins, begins[1:]))[(len(begins) - 1) // 2]
 
 
-def by_file(mtr):
+def plain(mtr):
     """Of the peak, what the verdict calls parameters and inputs beyond what the extended classes do. Where an optimizer steps then,
     torch.profiler calls its temporaries parameters, too, of which the verdict has rules of its own."""
     at = {}
     for view in ("compat", "extended"):
         rep = json.loads(mt.ok(mt.memtrace("report", "--json", "--classes", view, mtr)).stdout)
         dev = rep["devices"][mt.DEVICE]
-        at[view] = {word: c.get("at_peak_by_file", c["at_peak"]) for word, c in dev["categories"].items()}
+        at[view] = {word: c.get("at_peak_plain", c["at_peak"]) for word, c in dev["categories"].items()}
     words = ["INPUT"] if "in optimizer" in rep["verdict"][0]["text"] else ["INPUT", "PARAMETER"]
     known = sum(at["extended"].get(word, 0) for word in (*words, *(["FROZEN", "BUFFER"] if len(words) > 1 else [])))
     return (sum(at["compat"].get(word, 0) for word in words) - known) / dev["peak"]
@@ -122,7 +122,7 @@ class Measured:
         begins = begins[:test_libraries.FULL_STEPS + 1]
         self.steps = len(begins) - 1
         self.rep = mt.report(mtr)
-        self.by_file = by_file(mtr)
+        self.plain = plain(mtr)
         self.compat, self.extended = test_libraries.judge(pid, moments, mtr, live=False)
         self.unknown, self.step_unknown = {}, {}
         for view in ("compat", "extended"):
@@ -169,8 +169,8 @@ class Measured:
         mt.check(mt.DEVICE != "cpu" or share <= UNKNOWN_MAX["compat"], f"in torch.profiler's words: {100 * share:.2f} % of a step's byte·time are unknown: {where}")
         mt.check(self.named >= NAMED_MIN, f"{100 * self.named:.2f} % of {self.born} bytes have an operator; without: {self.bare}")
         mt.check(not self.wrong_marks, f"marks: {self.wrong_marks}")
-        mt.check(abs(self.by_file) <= BY_FILE_MAX,
-                 f"parameters and inputs of the verdict: {100 * self.by_file:.1f} % of the peak more than of the extended classes")
+        mt.check(abs(self.plain) <= BY_FILE_MAX,
+                 f"parameters and inputs of the verdict: {100 * self.plain:.1f} % of the peak more than of the extended classes")
 
 
 def compare(name, record):
@@ -178,7 +178,7 @@ def compare(name, record):
         m = Measured(*record(name, tmp))
     row = m.line(f"{name}, {record.__name__}")
     mt.note(row)
-    mt.note(f"  bytes: saved {m.extended.bytes['SAVED']}, kept {m.extended.bytes['KEPT']}; by file {100 * m.by_file:.3f} % of the peak")
+    mt.note(f"  bytes: saved {m.extended.bytes['SAVED']}, kept {m.extended.bytes['KEPT']}; by file {100 * m.plain:.3f} % of the peak")
     m.hold(name)
     tables.keep("compiled", f"{name}_{record.__name__}", row)
 
@@ -330,7 +330,7 @@ def sound():
     m.compat = types.SimpleNamespace(low=dict(low))
     m.unknown = m.step_unknown = {"compat": (0, []), "extended": (0, [])}
     m.steps, m.rep, m.named, m.bare, m.born = test_libraries.FULL_STEPS, {"lost": {"reuse": 0}}, 1, [], 1e9
-    m.wrong_marks, m.by_file = [], 0
+    m.wrong_marks, m.plain = [], 0
     return m
 
 
@@ -340,7 +340,7 @@ def test_demands_by_hand():
     wrong = {"nothing saved": lambda m: m.extended.bytes.update(SAVED=0), "no buffer": lambda m: m.extended.bytes.update(KEPT=0),
              "not all parameters": lambda m: m.extended.low.update({("PARAMETER", "final", "recall"): 0.9999}),
              "not all saved": lambda m: m.extended.low.update({("SAVED", "final", "recall"): 0.999}),
-             "another's peak": lambda m: setattr(m, "by_file", 0.05), "unknown": lambda m: m.unknown.update(extended=(0.01, []))}
+             "another's peak": lambda m: setattr(m, "plain", 0.05), "unknown": lambda m: m.unknown.update(extended=(0.01, []))}
     for what, spoil in wrong.items():
         m = sound()
         spoil(m)

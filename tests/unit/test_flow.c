@@ -510,6 +510,25 @@ static void what_lives_in_one_node_is_temporary(void **state)
 	assert_string_equal(last_cat(0xf000), "unknown");
 }
 
+/* torch.profiler has no word for it; plain words have, at the peak. */
+static void scratch_has_a_plain_word(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	op(0, "aten::conv2d", T(X, R));
+	allocated(TMP, 1);
+	allocated(Y, 1);
+	freed(TMP, 1);
+	op(0, "aten::relu", T(Y, R));
+	tick();
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->devs[0].cats[CAT_WORKSPACE].plain, SIZE);
+	assert_int_equal(r->devs[0].cats[CAT_UNKNOWN].plain, -(int64_t)SIZE);
+	report__free(r);
+	model__check(m);
+}
+
 /* Scratch of a kernel, a random generator's state: no operator was ever given it. */
 static void blocks_no_op_touched_stay_unknown(void **state)
 {
@@ -1567,6 +1586,7 @@ int main(void)
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),
 		TEST(a_sparse_gradient), TEST(a_sparse_gradient_of_what_lasts), TEST(sparse_gradients_added_up),
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),
+		TEST(scratch_has_a_plain_word),
 		TEST(in_place_operators_make_versions), TEST(pass_through_nodes_make_versions), TEST(view_nodes_make_none),
 		TEST(inputs_have_sources), TEST(unused_data_is_unknown), TEST(sparse_tensors_make_an_op_transparent),
 		TEST(wrapped_scalars), TEST(an_average_late_amid_a_step), TEST(frozen_weights_by_their_name),

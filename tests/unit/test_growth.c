@@ -668,9 +668,35 @@ static void test_processes(void **state)
 	pid = PID + 2;
 	send((struct event){ .kind = EV_GONE });
 	model__check(m);
-	assert_int_equal(leaks()->total, 2);
-	assert_int_equal(leaks()->rows[0].pid, PID + 1);
 	assert_int_equal(m->growth.cnt, 2);
+	assert_int_equal(leaks()->total, 3); /* what grew in it is known */
+	assert_int_equal(leaks()->rows[0].pid, PID + 2);
+	assert_int_equal(leaks()->rows[0].blocks, 100);
+	assert_int_equal(leaks()->rows[1].pid, PID + 1);
+}
+
+/* At its end a program frees everything, what has grown, too. */
+static void test_a_process_that_ends(void **state)
+{
+	uint64_t kept[100];
+
+	(void)state;
+	for (unsigned step = 0; step < 100; step++) {
+		kept[step] = allocated("aten::tanh", 1000);
+		died(allocated("aten::relu", 5000));
+		step_ends();
+	}
+	say_held(kept[50], "__main__.kept", 51);
+	for (unsigned step = 0; step < 100; step++)
+		died(kept[step]);
+	send((struct event){ .kind = EV_GONE });
+	model__check(m);
+	assert_int_equal(leaks()->total, 1);
+	assert_string_equal(leaks()->rows[0].op, "aten::tanh");
+	assert_true(leaks()->rows[0].bytes_slope == 1000 && leaks()->rows[0].live == 97000);
+	assert_int_equal(leaks()->rows[0].blocks, 97); /* a point is four steps, and the least in them */
+	assert_string_equal(leaks()->rows[0].held_by, "__main__.kept");
+	assert_int_equal(leaks()->rows[0].held_items, 51);
 }
 
 static void test_full(void **state)
@@ -719,6 +745,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_layers_and_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_losses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_process_that_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
 	};
 

@@ -173,15 +173,15 @@ static void as_torch_profiler(void **state)
 	assert_string_equal(cat(OUT), cat(G));
 }
 
-static void assert_by_file(int64_t parameter, int64_t input, int64_t activation)
+static void assert_plain(int64_t parameter, int64_t input, int64_t activation)
 {
 	struct report *r;
 
 	tick();
 	assert_int_equal(model__report(m, 10, &r), 0);
-	assert_true(r->devs[0].cats[CAT_PARAMETER].by_file == parameter);
-	assert_true(r->devs[0].cats[CAT_INPUT].by_file == input);
-	assert_true(r->devs[0].cats[CAT_ACTIVATION].by_file == activation);
+	assert_true(r->devs[0].cats[CAT_PARAMETER].plain == parameter);
+	assert_true(r->devs[0].cats[CAT_INPUT].plain == input);
+	assert_true(r->devs[0].cats[CAT_ACTIVATION].plain == activation);
 	report__free(r);
 	model__check(m);
 }
@@ -199,25 +199,25 @@ static void at_the_peak_as_the_file_says(void **state)
 	allocated(TEMP, 0); /* the peak */
 	op(0, "aten::mm", T(WT, R), T(X, R), T(Y, W | R), T(TEMP, W | R), T(Z, W | R));
 	op(0, "aten::mm", T(WT, R), T(OUT, R));
-	assert_by_file(-2 * (int64_t)SIZE, -(int64_t)SIZE, 3 * SIZE);
+	assert_plain(-2 * (int64_t)SIZE, -(int64_t)SIZE, 3 * SIZE);
 	accumulate(Z, 0, G2);
 	step_begin(); /* a parameter, after all */
 	op(0, "aten::add_", T(Z, W | R), T(G2, R));
 	step_end();
 	assert_string_equal(cat(Z), "PARAMETER");
-	assert_by_file(-(int64_t)SIZE, -(int64_t)SIZE, 2 * SIZE);
+	assert_plain(-(int64_t)SIZE, -(int64_t)SIZE, 2 * SIZE);
 	freed(Y, 0);
 	freed(OUT, 0);
-	assert_by_file(-(int64_t)SIZE, -(int64_t)SIZE, 2 * SIZE);
+	assert_plain(-(int64_t)SIZE, -(int64_t)SIZE, 2 * SIZE);
 	for (unsigned i = 0; i < 6; i++) {
 		step_begin();
 		step_end();
 	}
-	assert_int_equal(m->devs[0]->by_file[CAT_ACTIVATION], 2 * SIZE);
-	assert_by_file(-(int64_t)SIZE, -(int64_t)SIZE, 2 * SIZE);
+	assert_int_equal(m->devs[0]->plain[CAT_ACTIVATION], 2 * SIZE);
+	assert_plain(-(int64_t)SIZE, -(int64_t)SIZE, 2 * SIZE);
 	for (unsigned i = 0; i < 3; i++) /* another peak, without them */
 		allocated(0x100000 + 0x1000 * (uint64_t)i, 0);
-	assert_by_file(0, 0, 0);
+	assert_plain(0, 0, 0);
 }
 
 static void gradients(void **state)

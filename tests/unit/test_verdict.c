@@ -1010,9 +1010,9 @@ static void what_compiled_code_made(void **state)
 
 	(void)state;
 	cats[CAT_TEMPORARY].at_peak = cats[CAT_OPTIMIZER_STATE].at_peak = 0;
-	cats[CAT_PARAMETER] = (struct report_cat){ .at_peak = 4 * GIB, .by_file = -3 * (int64_t)GIB };
-	cats[CAT_INPUT] = (struct report_cat){ .at_peak = 5 * GIB, .by_file = -5 * (int64_t)GIB };
-	cats[CAT_ACTIVATION] = (struct report_cat){ .at_peak = GIB, .by_file = 8 * (int64_t)GIB };
+	cats[CAT_PARAMETER] = (struct report_cat){ .at_peak = 4 * GIB, .plain = -3 * (int64_t)GIB };
+	cats[CAT_INPUT] = (struct report_cat){ .at_peak = 5 * GIB, .plain = -5 * (int64_t)GIB };
+	cats[CAT_ACTIVATION] = (struct report_cat){ .at_peak = GIB, .plain = 8 * (int64_t)GIB };
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 9 * GIB, ": 90 % activations, 10 % parameters",
 		 "half the batch saves up to 4.5");
 }

@@ -6,11 +6,18 @@
 #include <string.h>
 
 #define REGION_STEP "Optimizer.step#"
+#define REGION_CLEAR "Optimizer.zero_grad#"
 
 /* "Optimizer.step#Adam.step": where nobody marks steps, one begins with it. */
 static inline int region_is_step(const char *name)
 {
 	return !strncmp(name, REGION_STEP, sizeof(REGION_STEP) - 1);
+}
+
+/* "Optimizer.zero_grad#Adam.zero_grad": all that is left of a step where torch.compile has made the optimizer's. */
+static inline int region_is_clearing(const char *name)
+{
+	return !strncmp(name, REGION_CLEAR, sizeof(REGION_CLEAR) - 1);
 }
 
 #endif

@@ -30,6 +30,16 @@ struct suspect {
 	double per_second; /* bytes: what suspects are sorted by */
 	uint64_t first_ts_ns, last_ts_ns;
 	uint64_t cats[CAT_MAX];
+	uint64_t caught, caught_here; /* of its blocks; those that `node` has allocated, more than any other */
+	uint32_t node;
+	bool is_over; /* its process has ended */
+};
+
+/* In a process that has ended, worst first. */
+#define GROWN_MAX 8
+struct grown {
+	size_t cnt, total;
+	struct suspect v[GROWN_MAX];
 };
 
 struct suspects {
@@ -111,14 +121,19 @@ static int by_growth(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-static int suspects__find(struct suspects *all, const struct model *m, struct report_leaks *ret)
+/*
+ * `over`: of this process alone, which ends now, and NULL: of all that live. Its own end may have freed everything, so there it
+ * counts what had stayed at its last boundary; by time, some of that end may be before it.
+ */
+static int suspects__find(struct suspects *all, const struct model *m, const struct proc *over, size_t *ret_total)
 {
 	const struct growth *g = &m->growth;
 	size_t kept = 0, room = 0;
 
 	for (uint32_t i = 0; i < g->cnt; i++) {
 		const struct growth_row *r = &g->rows[i];
-		const struct proc *p = r->cnt >= GROWTH_BLOCKS_MIN ? procs__find(&m->procs, r->key.pid) : NULL;
+		bool is_wanted = over ? r->key.pid == over->pid : r->cnt >= GROWTH_BLOCKS_MIN;
+		const struct proc *p = is_wanted ? procs__find(&m->procs, r->key.pid) : NULL;
 		struct suspect s = { .row = i, .proc = p, .settled = *r };
 		struct growth_clock c;
 
@@ -144,7 +159,7 @@ static int suspects__find(struct suspects *all, const struct model *m, struct re
 		qsort(all->v, all->cnt, sizeof(*all->v), by_growth);
 	while (kept < all->cnt && all->v[kept].per_second >= 0)
 		kept++;
-	all->cnt = ret->total = kept;
+	all->cnt = *ret_total = kept;
 	return 0;
 }
 
@@ -160,7 +175,8 @@ static int suspects__walk(struct suspects *all, const struct model *m)
 	if (!all->of_row)
 		return -ENOMEM;
 	for (size_t i = 0; i < all->cnt; i++)
-		all->of_row[all->v[i].row] = (uint16_t)(i + 1);
+		if (!all->v[i].is_over)
+			all->of_row[all->v[i].row] = (uint16_t)(i + 1);
 	while ((b = blocks__next(m->blocks, &pos))) {
 		const struct growth_row *r = growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id));
 		uint16_t num = r ? all->of_row[r - m->growth.rows] : 0;
@@ -227,24 +243,24 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Where most of them were allocated. */
-static int report_leak__caught(struct report_leak *r, const struct suspect *s, const struct model *m)
+static int suspect__look_caught(struct suspect *s, const struct model *m)
 {
-	uint32_t *nodes = m->caught.blocks.cnt ? calloc(m->caught.blocks.cnt, sizeof(*nodes)) : NULL, best = 0;
+	uint32_t *nodes = m->caught.blocks.cnt ? calloc(m->caught.blocks.cnt, sizeof(*nodes)) : NULL;
 
 	if (!nodes)
 		return m->caught.blocks.cnt ? -ENOMEM : 0;
-	r->caught = suspect__caught(s, m, nodes);
-	if (r->caught)
-		qsort(nodes, r->caught, sizeof(*nodes), by_number);
-	for (size_t i = 0, run = 0; i < r->caught; i++) {
+	s->caught = suspect__caught(s, m, nodes);
+	if (s->caught)
+		qsort(nodes, s->caught, sizeof(*nodes), by_number);
+	for (size_t i = 0, run = 0; i < s->caught; i++) {
 		run = i && nodes[i] == nodes[i - 1] ? run + 1 : 1;
-		if (run > r->caught_here) {
-			r->caught_here = run;
-			best = nodes[i];
+		if (run > s->caught_here) {
+			s->caught_here = run;
+			s->node = nodes[i];
 		}
 	}
 	free(nodes);
-	return best ? model__frames(m, best, &r->frames, &r->frames_cnt) : 0;
+	return 0;
 }
 
 static int report_leak__fill(struct report_leak *r, const struct suspect *s, const struct model *m)
@@ -262,6 +278,7 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 		.blocks_slope = s->blocks.slope * per_unit, .tau = s->blocks.tau, .live = g->live, .blocks = g->cnt,
 		.grown = s->bytes.growth, .grown_blocks = s->blocks.growth, .first_ts_ns = s->first_ts_ns,
 		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g), .stayed = g->stayed,
+		.caught = s->caught, .caught_here = s->caught_here,
 		.windows = s->proc->clock.windows,
 	};
 	memcpy(r->history, g->low, r->history_cnt * sizeof(*g->low));
@@ -270,23 +287,31 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 			r->cat = (uint8_t)c;
 	if (g->key.stack && model__frames(m, g->key.stack, &r->frames, &r->frames_cnt) < 0)
 		return -ENOMEM;
-	if (!g->key.stack && report_leak__caught(r, s, m) < 0)
+	if (!g->key.stack && s->node && model__frames(m, s->node, &r->frames, &r->frames_cnt) < 0)
 		return -ENOMEM;
 	return r->op && r->region ? 0 : -ENOMEM;
 }
 
-/* As Python was looked at last; a block that has come to the place of the one that was looked for says nothing. */
+/* A block that has come to the place of the one that was looked for says nothing. */
+static bool holder__is_of(const struct holder *h, const struct model *m, const struct suspect *s)
+{
+	const struct block *b = blocks__find(m->blocks, h->pid, h->dev, h->addr);
+
+	return b && b->allocated_ts_ns <= h->ts_ns &&
+	       growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) == &m->growth.rows[s->row];
+}
+
+/* As Python was looked at last. Of a process that ends now the block may be gone. */
 static const struct holder *holder_of(const struct model *m, const struct suspect *s)
 {
 	const struct holder *found = NULL;
 
 	for (size_t i = 0; i < m->holders.cnt; i++) {
 		const struct holder *h = &m->holders.v[i];
-		const struct block *b = h->pid == s->settled.key.pid ? blocks__find(m->blocks, h->pid, h->dev, h->addr) : NULL;
+		bool is_of = s->is_over ? growth_key__is(&h->of, &s->settled.key) :
+					  h->pid == s->settled.key.pid && holder__is_of(h, m, s);
 
-		if (b && b->allocated_ts_ns <= h->ts_ns &&
-		    growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) == &m->growth.rows[s->row] &&
-		    (!found || h->ts_ns > found->ts_ns))
+		if (is_of && (!found || h->ts_ns > found->ts_ns))
 			found = h;
 	}
 	return found;
@@ -349,16 +374,94 @@ static void growth__report_ticks(const struct model *m, struct report_leaks *ret
 	ret->too_short = ret->ticks < ret->ticks_least;
 }
 
+/* Those of processes that have ended, in their places. */
+static int suspects__add_over(struct suspects *all, const struct model *m, size_t *total)
+{
+	const struct proc *p;
+
+	TAILQ_FOREACH(p, &m->procs.all, all) {
+		size_t more = p->grown ? p->grown->cnt : 0;
+		struct suspect *v = more ? reallocarray(all->v, all->cnt + more, sizeof(*v)) : all->v;
+
+		if (!more)
+			continue;
+		if (!v)
+			return -ENOMEM;
+		all->v = v;
+		memcpy(v + all->cnt, p->grown->v, more * sizeof(*v));
+		all->cnt += more;
+		*total += p->grown->total;
+	}
+	if (all->cnt)
+		qsort(all->v, all->cnt, sizeof(*all->v), by_growth);
+	return 0;
+}
+
+/* Where its own end has freed them, what it had at its last boundaries. */
+static void suspect__is_over(struct suspect *s)
+{
+	uint32_t last = growth_row__used(&s->settled) - 1;
+
+	s->is_over = true;
+	if (s->settled.cnt >= s->settled.low_cnt[last])
+		return;
+	s->settled.live = s->settled.low[last];
+	s->settled.cnt = s->settled.low_cnt[last];
+}
+
+static int suspects__look_caught(struct suspects *all, const struct model *m)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < all->cnt && !r; i++)
+		r = all->v[i].is_over ? 0 : suspect__look_caught(&all->v[i], m);
+	return r;
+}
+
+void growth__over(struct model *m, struct proc *p)
+{
+	struct suspects all = { 0 };
+	size_t total = 0;
+	int r = !p->listed || p->clock.kind == GROWTH_BY_TIME ? 0 : suspects__find(&all, m, p, &total);
+
+	if (all.cnt > GROWN_MAX)
+		all.cnt = GROWN_MAX;
+	r = r ? r : suspects__walk(&all, m);
+	for (size_t i = 0; i < all.cnt && !r; i++)
+		r = suspect__look_caught(&all.v[i], m);
+	free(p->grown);
+	p->grown = all.cnt && !r ? calloc(1, sizeof(*p->grown)) : NULL;
+	if (p->grown) {
+		p->grown->total = total;
+		p->grown->cnt = all.cnt;
+		memcpy(p->grown->v, all.v, all.cnt * sizeof(*all.v));
+	}
+	for (size_t i = 0; p->grown && i < all.cnt; i++)
+		suspect__is_over(&p->grown->v[i]);
+	free(all.of_row);
+	free(all.v);
+}
+
+void growth__held(struct model *m, const struct event *ev)
+{
+	const struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
+	const struct growth_row *row = b ? growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) : NULL;
+
+	holders__told(&m->holders, ev, row ? &row->key : NULL);
+}
+
 int growth__report(const struct model *m, size_t top, struct report *r)
 {
 	struct suspects all = { 0 };
 	int err;
 
 	growth__report_ticks(m, &r->leaks);
-	err = suspects__find(&all, m, &r->leaks);
+	err = suspects__find(&all, m, NULL, &r->leaks.total);
+	err = err ? err : suspects__add_over(&all, m, &r->leaks.total);
 	if (all.cnt > top)
 		all.cnt = top;
 	err = err ? err : suspects__walk(&all, m);
+	err = err ? err : suspects__look_caught(&all, m);
 	r->leaks.rows = err ? NULL : calloc(all.cnt ? all.cnt : 1, sizeof(*r->leaks.rows));
 	if (!err && !r->leaks.rows)
 		err = -ENOMEM;
@@ -387,17 +490,16 @@ int model__growing(const struct model *m, uint32_t pid, struct model_growing **r
 {
 	uint32_t sets[MODEL_GROWING_SETS], cnt = 0, has[MODEL_GROWING_SETS] = { 0 };
 	const struct proc *p = procs__find(&m->procs, pid);
-	struct report_leaks leaks = { 0 };
 	struct suspects all = { 0 };
+	size_t pos = 0, total;
 	const struct block *b;
-	size_t pos = 0;
 	int r;
 
 	*ret = NULL;
 	*ret_cnt = 0;
 	if (!p || p->is_being_set) /* soon its blocks have operators, and other rows */
 		return 0;
-	r = suspects__find(&all, m, &leaks);
+	r = suspects__find(&all, m, NULL, &total);
 	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++)
 		if (all.v[i].settled.key.pid == pid && all.v[i].settled.key.dev != MT_DEV_HOST)
 			sets[cnt++] = all.v[i].row;
@@ -480,11 +582,10 @@ int model__wanted(const struct model *m, uint32_t pid, struct model_wanted *ret,
 {
 	struct sizes sizes[MODEL_GROWING_SETS] = { 0 };
 	uint32_t sets[MODEL_GROWING_SETS], cnt = 0;
-	struct report_leaks leaks = { 0 };
 	struct suspects all = { 0 };
+	size_t pos = 0, total;
 	const struct block *b;
-	size_t pos = 0;
-	int r = suspects__find(&all, m, &leaks);
+	int r = suspects__find(&all, m, NULL, &total);
 
 	*ret_cnt = 0;
 	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++) {

@@ -282,11 +282,6 @@ static void model__arg(struct model *m, const struct event *ev)
 		model__saved_read(m, t, ev, b);
 }
 
-static bool model__is_step(const struct model *m, name_id region)
-{
-	return region_is_step(names__get(m->names, region));
-}
-
 /* NULL: what was launched or forked, or has become another program, is traced from its first step on; or there is no memory. */
 static struct price *proc__price(struct proc *p)
 {
@@ -314,10 +309,8 @@ static void model__boundary(struct model *m, struct proc *p, enum growth_kind ki
 	growth_clock__step(&p->clock, kind, m->last_id, m->now_ns);
 	if (p->clock.era == before.era && p->clock.steps == before.steps)
 		return;
-	if (p->clock.era != before.era)
-		p->count = (struct step_count){ 0 };
 	is_next = p->clock.era == before.era && p->clock.kind == before.kind && before.steps && !p->is_step_cut;
-	if (p->is_step_cut)
+	if (p->clock.era != before.era || p->is_step_cut)
 		p->count = (struct step_count){ 0 };
 	p->is_step_cut = false;
 	if (is_next)
@@ -418,6 +411,16 @@ static void model__step_region(struct model *m, const struct event *ev, struct p
 	model__step(m, &mark);
 }
 
+/* zero_grad() may come before the first step(): where a second one does without it, the optimizer is compiled. */
+static void model__boundary_region(struct model *m, const struct event *ev, struct proc *p)
+{
+	const char *name = names__get(m->names, ev->name);
+	bool clears = region_is_clearing(name) && !p->has_step_regions && p->clearings++;
+
+	if (region_is_step(name) || clears)
+		model__boundary(m, p, clears ? GROWTH_BY_CLEARING : GROWTH_BY_OPTIMIZER);
+}
+
 static void model__region(struct model *m, const struct event *ev)
 {
 	bool begin = ev->kind == MT_EV_REGION_BEGIN;
@@ -434,8 +437,7 @@ static void model__region(struct model *m, const struct event *ev)
 		t->proc->regions_begun++;
 		thread__region_begin(t, ev, row);
 		model__step_region(m, ev, t->proc);
-		if (model__is_step(m, ev->name))
-			model__boundary(m, t->proc, GROWTH_BY_OPTIMIZER);
+		model__boundary_region(m, ev, t->proc);
 	} else {
 		row = thread__region_end(t, ev);
 	}
@@ -480,7 +482,7 @@ static void model__read(struct model *m, const struct event *ev)
 		model__module(m, ev);
 		break;
 	case EV_HELD:
-		holders__told(&m->holders, ev);
+		growth__held(m, ev);
 		break;
 	case EV_STEPS:
 		model__step_count(m, ev);

@@ -97,11 +97,11 @@ static void held__check(const struct modules *s, const struct device *d)
 }
 
 /* Nothing comes or goes: what generated code made has another name. */
-static void by_file__check(const struct graph *g, const struct device *d)
+static void plain__check(const struct graph *g, const struct device *d)
 {
 	int64_t moved[CAT_MAX], sum = 0;
 
-	graph__by_file(g, d, moved);
+	graph__plain(g, d, moved);
 	for (int c = 0; c < CAT_MAX; c++) {
 		mt_check((int64_t)device_cat__at_peak(&d->cats[c], d->epoch) + moved[c] >= 0);
 		sum += moved[c];
@@ -124,7 +124,7 @@ static void device__check(const struct device *d, const struct model *m, const s
 	}
 	mt_check(at_peak == d->peak);
 	if (m->graph)
-		by_file__check(m->graph, d);
+		plain__check(m->graph, d);
 	for (size_t i = 0; i < d->peak_blocks.cnt; i++)
 		freed += d->peak_blocks.heap[i].block.size;
 	mt_check(d->peak_blocks.missed || freed + s->at_peak[d->idx] == d->peak);

@@ -74,6 +74,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 {
 	if (p->listed)
 		p->live_at_exit = p->fw.peak ? p->fw.live : p->host.live;
+	growth__over(m, p);
 	model__drop_image(m, pid, p);
 	if (!p->listed)
 		return;

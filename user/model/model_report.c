@@ -80,15 +80,15 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 	return 0;
 }
 
-static void report_dev__by_file(struct report_dev *r, const struct model *m, const struct device *d)
+static void report_dev__plain(struct report_dev *r, const struct model *m, const struct device *d)
 {
 	int64_t moved[CAT_MAX];
 
 	if (!m->graph || !d->peak)
 		return;
-	graph__by_file(m->graph, d, moved);
+	graph__plain(m->graph, d, moved);
 	for (int c = 0; c < CAT_MAX; c++)
-		r->cats[c].by_file = moved[c];
+		r->cats[c].plain = moved[c];
 }
 
 static int model__report_devs(const struct model *m, struct report *r)
@@ -103,7 +103,7 @@ static int model__report_devs(const struct model *m, struct report *r)
 				     m->now_ns) < 0 ||
 		    model__gpu_report(m, (uint8_t)dev, &r->devs[r->devs_cnt - 1]) < 0)
 			return -ENOMEM;
-		report_dev__by_file(&r->devs[r->devs_cnt - 1], m, m->devs[m->dev_idx[dev] - 1]);
+		report_dev__plain(&r->devs[r->devs_cnt - 1], m, m->devs[m->dev_idx[dev] - 1]);
 	}
 	return model__gpu_report_unknown(m, r);
 }

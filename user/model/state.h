@@ -116,6 +116,9 @@ struct block *model__block_at(const struct model *m, const struct event *ev); /*
 bool model__plausible(struct model *m, const struct device *d, const struct event *ev);
 /* growth_report.c */
 void growth__check(const struct model *m);
+void growth__held(struct model *m, const struct event *ev); /* EV_HELD */
+/* A process ends: what grew in it is kept for reports. */
+void growth__over(struct model *m, struct proc *p);
 /* model_was.c */
 void model__was(struct model *m, const struct event *ev); /* EV_WAS, EV_WAS_FLOW, EV_WAS_MODULE */
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */

@@ -28,12 +28,12 @@ struct series {
 
 struct report_cat {
 	uint64_t live, at_peak, byte_ns;
-	int64_t by_file; /* more (or less) at the peak, if what generated code made is called what its file says */
+	int64_t plain; /* more (or less) at the peak in plain words: where torch.profiler's mislead (graph__plain()) */
 };
 
-static inline uint64_t report_cat__by_file(const struct report_cat *c)
+static inline uint64_t report_cat__plain(const struct report_cat *c)
 {
-	return c->at_peak + (uint64_t)c->by_file;
+	return c->at_peak + (uint64_t)c->plain;
 }
 
 /* What the driver gave of one kind (enum mt_seg). PHYSICAL memory counts from creation to its real end. */

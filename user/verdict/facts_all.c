@@ -79,9 +79,9 @@ struct facts facts_of(const struct report *r)
 	if (!d)
 		return f;
 	f.is_grown = is_grown(r, d);
-	f.kept = report_cat__by_file(&d->cats[CAT_ACTIVATION]);
-	f.state = report_cat__by_file(&d->cats[CAT_PARAMETER]) + report_cat__by_file(&d->cats[CAT_OPTIMIZER_STATE]) +
-		  report_cat__by_file(&d->cats[CAT_GRADIENT]) + report_cat__by_file(&d->cats[CAT_FROZEN]) +
-		  report_cat__by_file(&d->cats[CAT_BUFFER]);
+	f.kept = report_cat__plain(&d->cats[CAT_ACTIVATION]);
+	f.state = report_cat__plain(&d->cats[CAT_PARAMETER]) + report_cat__plain(&d->cats[CAT_OPTIMIZER_STATE]) +
+		  report_cat__plain(&d->cats[CAT_GRADIENT]) + report_cat__plain(&d->cats[CAT_FROZEN]) +
+		  report_cat__plain(&d->cats[CAT_BUFFER]);
 	return f;
 }

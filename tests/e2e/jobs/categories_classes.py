@@ -489,9 +489,9 @@ def held():
 
 
 def compiled_optimizer():
-    """Its state is given to generated code alone, which no probe sees; so are the averaged weights."""
+    """Its state is given to generated code alone, which no probe sees; so are averaged weights. Others an operator averages."""
     model = normed()
-    average = copy.deepcopy(model).requires_grad_(False)
+    average, seen = (copy.deepcopy(model).requires_grad_(False) for _ in range(2))
     opt = torch.optim.AdamW(model.parameters(), capturable=True)
 
     @torch.compile
@@ -504,8 +504,9 @@ def compiled_optimizer():
         model(torch.randn(32, 64)).square().mean().backward()
         with torch.no_grad():
             update()
-        moment(PARAMETER=trained(model), GRADIENT=grads(trained(model)), OPTIMIZER_STATE=states(opt),
-               FROZEN=list(average.parameters()), BUFFER=[b for m in (model, average) for b in m.buffers()])
+            torch._foreach_lerp_(list(seen.parameters()), list(model.parameters()), 0.01)
+        moment(PARAMETER=trained(model), GRADIENT=grads(trained(model)), OPTIMIZER_STATE=states(opt), FROZEN=list(average.parameters()),
+               BUFFER=[*seen.parameters(), *(b for m in (model, average, seen) for b in m.buffers())])
 
     return slowly(step)
 

@@ -43,8 +43,8 @@ struct device {
 	uint64_t unseen, unseen_bytes; /* of dropped, those that ended in a gap */
 	uint64_t preexisting_frees, dropped, dropped_bytes, ooms, oom_bytes_last;
 	struct device_cat cats[CAT_MAX];
-	int64_t by_file[CAT_MAX]; /* of what the graph has forgotten, as graph__by_file() has it … */
-	uint64_t by_file_epoch;	  /* … at this peak */
+	int64_t plain[CAT_MAX]; /* of what the graph has forgotten, as graph__plain() has it … */
+	uint64_t plain_epoch;	  /* … at this peak */
 	struct peak peak_blocks;
 	struct series_acc series;
 	struct highs highs;

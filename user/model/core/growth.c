@@ -149,12 +149,6 @@ static struct growth_key growth_key_of(const struct block *b, uint32_t stack)
 				    .dev = (uint32_t)b->dev & 0xff, .stack = stack & 0xffffff };
 }
 
-static inline bool growth_key__is(const struct growth_key *a, const struct growth_key *b)
-{
-	return a->pid == b->pid && a->op == b->op && a->region == b->region && a->dev == b->dev &&
-	       a->stack == b->stack;
-}
-
 static inline uint64_t growth_key__hash(const struct growth_key *k)
 {
 	return hash_two((uint64_t)k->pid << 32 | (uint32_t)k->stack << 8 | k->dev, (uint64_t)k->op << 32 | k->region);

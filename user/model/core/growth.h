@@ -31,7 +31,7 @@
 
 struct block;
 
-enum growth_kind { GROWTH_BY_TIME = 0, GROWTH_BY_OPTIMIZER, GROWTH_BY_MARK };
+enum growth_kind { GROWTH_BY_TIME = 0, GROWTH_BY_CLEARING, GROWTH_BY_OPTIMIZER, GROWTH_BY_MARK };
 
 /*
  * Of a process: when its boundaries are. A better kind of boundary begins a new era, and so does the moment at which all
@@ -55,6 +55,12 @@ struct growth_key {
 	uint32_t dev : 8;    /* enum mt_dev */
 	uint32_t stack : 24; /* node of the tree of stacks, 0: not known */
 };
+
+static inline bool growth_key__is(const struct growth_key *a, const struct growth_key *b)
+{
+	return a->pid == b->pid && a->op == b->op && a->region == b->region && a->dev == b->dev &&
+	       a->stack == b->stack;
+}
 
 struct growth_row {
 	struct growth_key key;

@@ -2,7 +2,7 @@
 #include "model/core/holders.h"
 
 /* A later word of the same block replaces the one before. */
-void holders__told(struct holders *h, const struct event *ev)
+void holders__told(struct holders *h, const struct event *ev, const struct growth_key *of)
 {
 	size_t at = 0;
 
@@ -15,4 +15,6 @@ void holders__told(struct holders *h, const struct event *ev)
 	h->v[at] = (struct holder){ .ts_ns = ev->ts_ns, .addr = ev->addr, .items = ev->size, .pid = ev->pid, .dev = ev->dev,
 				    .unseen = ev->flags & EV_HELD_UNSEEN, .path = ev->name, .kind = ev->type,
 				    .where = ev->key };
+	if (of)
+		h->v[at].of = *of;
 }

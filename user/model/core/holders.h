@@ -9,10 +9,12 @@
 #include <stddef.h>
 
 #include "event/event.h"
+#include "model/core/growth.h"
 
 #define HOLDERS_MAX 128
 
 struct holder {
+	struct growth_key of; /* of the row that the block was in then; pid 0: in none */
 	uint64_t ts_ns, addr, items;
 	uint32_t pid;
 	uint8_t dev, unseen;
@@ -24,6 +26,6 @@ struct holders {
 	size_t cnt, hand;
 };
 
-void holders__told(struct holders *h, const struct event *ev);
+void holders__told(struct holders *h, const struct event *ev, const struct growth_key *of); /* of: may be NULL */
 
 #endif

@@ -31,6 +31,7 @@ static void proc__free(struct proc *p)
 	saved__free(p->saved);
 	learned_proc__free(p->learned);
 	free(p->lately);
+	free(p->grown);
 	free(p);
 }
 

@@ -69,6 +69,7 @@ struct proc {
 	struct standstill standstill;
 	struct saved *saved; /* NULL: no backward pass was seen */
 	struct lately *lately; /* its framework devices; NULL: it has no memory on them yet */
+	struct grown *grown; /* what grew in it, once it has ended; NULL: nothing */
 	struct learned_proc *learned; /* NULL: no step of it was seen, or nothing is to be learned */
 	bool is_outside; /* an operator ran outside of all nodes since the last one */
 	struct price *price; /* NULL: nothing was attached while it ran */
@@ -84,6 +85,7 @@ struct proc {
 	uint64_t module_ts_ns; /* when a module was told of first */
 	uint64_t steps;	       /* that have ended */
 	uint64_t regions_begun, regions_at_step; /* so far; at the last boundary */
+	uint64_t clearings; /* regions of zero_grad() */
 	uint64_t step_live;    /* at the end of the last one */
 	bool is_settled;       /* a step left nothing more behind */
 	uint64_t step_number;  /* of the one that is under way, as its mark said */

@@ -92,10 +92,11 @@ uint8_t graph__lasting(const struct graph *g, uint64_t id);
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
 
 /*
- * Of what torch.profiler calls PARAMETER or INPUT because nothing else names it, at the device's peak: how many bytes more (or
- * less) each category has if what generated code made is called what its file says. All 0 in the extended classes.
+ * Where torch.profiler's words mislead, at the device's peak: how many bytes more (or less) each category has in plain words.
+ * What generated code made, and is PARAMETER or INPUT because nothing else names it, is what its file says; what lived within
+ * one operator, for which there is no word, is WORKSPACE. All 0 in the extended classes.
  */
-void graph__by_file(const struct graph *g, const struct device *d, int64_t moved[CAT_MAX]);
+void graph__plain(const struct graph *g, const struct device *d, int64_t moved[CAT_MAX]);
 void graph__report(const struct graph *g, struct report_flow *ret);
 size_t graph__bytes(const struct graph *g); /* memory in use */
 void graph__check(const struct graph *g);   /* aborts when broken */

@@ -123,11 +123,11 @@ static bool is_at_peak(const struct fblock *f, const struct span *s, const struc
 	return s->epoch < f->dev->epoch && f->dev->epoch <= end_epoch;
 }
 
-static void fblock__by_file_at_peak(const struct fblock *f, int64_t moved[CAT_MAX])
+static void fblock__plain_at_peak(const struct fblock *f, int64_t moved[CAT_MAX])
 {
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
 		const struct span *s = &f->spans[i], *next = i + 1u < f->spans_cnt ? s + 1 : NULL;
-		uint8_t to = fblock__by_file(f, s->shown);
+		uint8_t to = fblock__plain(f, s->shown);
 
 		if (to == s->shown || !is_at_peak(f, s, next))
 			continue;
@@ -136,19 +136,17 @@ static void fblock__by_file_at_peak(const struct fblock *f, int64_t moved[CAT_MA
 	}
 }
 
-void graph__by_file(const struct graph *g, const struct device *d, int64_t moved[CAT_MAX])
+void graph__plain(const struct graph *g, const struct device *d, int64_t moved[CAT_MAX])
 {
 	const struct fblock *f;
 	uint32_t num = 0;
 
 	memset(moved, 0, CAT_MAX * sizeof(*moved));
-	if (!g->counts.has_compiled)
-		return;
-	if (d->by_file_epoch == d->epoch)
-		memcpy(moved, d->by_file, sizeof(d->by_file));
+	if (d->plain_epoch == d->epoch)
+		memcpy(moved, d->plain, sizeof(d->plain));
 	while ((f = graph__each(g, &num)))
 		if (f->dev == d)
-			fblock__by_file_at_peak(f, moved);
+			fblock__plain_at_peak(f, moved);
 }
 
 void graph__remove(struct graph *g, struct fblock *f)
@@ -156,11 +154,11 @@ void graph__remove(struct graph *g, struct fblock *f)
 	uint64_t i = graph__probe(g, f->id), mask = g->mask;
 	uint32_t num = g->slots[i];
 
-	if (f->dev->by_file_epoch != f->dev->epoch) { /* what is forgotten has not lived to see a new peak */
-		memset(f->dev->by_file, 0, sizeof(f->dev->by_file));
-		f->dev->by_file_epoch = f->dev->epoch;
+	if (f->dev->plain_epoch != f->dev->epoch) { /* what is forgotten has not lived to see a new peak */
+		memset(f->dev->plain, 0, sizeof(f->dev->plain));
+		f->dev->plain_epoch = f->dev->epoch;
 	}
-	fblock__by_file_at_peak(f, f->dev->by_file);
+	fblock__plain_at_peak(f, f->dev->plain);
 	for (uint64_t j = (i + 1) & mask; g->slots[j]; j = (j + 1) & mask) {
 		uint64_t home = home_of(g, graph__at(g, g->slots[j])->id);
 

@@ -173,6 +173,7 @@ void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f)
 void fproc__class_updated(struct fproc *p, struct fblock *f)
 {
 	f->round_stepped = p->rounds + 1;
+	p->has_updated = true;
 }
 
 /* --- allocations and uses ---------------------------------------------------------------------------------- */
@@ -355,7 +356,7 @@ void fproc__class_weight(struct fproc *p, struct fblock *f)
 		(void)ids__push(&p->weights, f->id, WEIGHTS_MAX);
 }
 
-/* Where an optimizer is compiled nobody sees parameters written, and no round ends; steps do. */
+/* Where an optimizer steps parts of tensors nobody sees parameters written, and no round ends; steps do. */
 static bool is_passed_by(const struct fproc *p, const struct fblock *f)
 {
 	return f->said == EV_TENSOR_PARAMETER && p->rounds == f->round_first && p->steps >= f->said_step + STEPS_SURE;
@@ -366,6 +367,8 @@ void fproc__class_step(struct graph *g, struct fproc *p)
 {
 	uint32_t kept = 0;
 
+	if (p->trains && !p->has_updated && !p->has_parts)
+		p->rounds++; /* a compiled optimizer writes unseen: each of its steps is a round */
 	for (uint32_t i = 0; p->trains && i < p->weights.cnt; i++) {
 		struct fblock *f = graph__find(g, p->weights.v[i]);
 

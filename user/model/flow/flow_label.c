@@ -124,9 +124,13 @@ static uint8_t class_of_made(const struct fblock *f, uint8_t cat)
 	return fblock__made_cat(f);
 }
 
-uint8_t fblock__by_file(const struct fblock *f, uint8_t cat)
+uint8_t fblock__plain(const struct fblock *f, uint8_t cat)
 {
-	if (f->marks || f->said || !(f->made & (EV_PLACE_GRAPH | MADE_LEFT)) || (cat != CAT_PARAMETER && cat != CAT_INPUT))
+	if (f->marks)
+		return cat;
+	if (cat == CAT_UNKNOWN && (f->flags & (FB_TEMP | FB_TOUCHED)) == FB_TEMP)
+		return CAT_WORKSPACE;
+	if (f->said || !(f->made & (EV_PLACE_GRAPH | MADE_LEFT)) || (cat != CAT_PARAMETER && cat != CAT_INPUT))
 		return cat;
 	return class_of_made(f, cat);
 }

@@ -187,6 +187,7 @@ struct fproc {
 	struct outbox out; /* empty without timeline_nodes */
 	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
 	bool trains;	   /* an AccumulateGrad was seen */
+	bool has_updated;  /* a parameter was seen written: not where the optimizer is compiled */
 	bool has_graphs;   /* generated code runs in it */
 	uint32_t given_at; /* those of allocated before it lived when the last generated forward began, or not */
 	bool blind;	   /* no region of an optimizer will ever be told */
@@ -343,8 +344,8 @@ void fblock__made_freed(const struct graph *g, struct fblock *f, const struct ft
 /* flow_label.c */
 uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
 uint8_t fblock__cat(const struct fblock *f, const struct span *s);
-/* For cat, torch.profiler's word: what the file of generated code calls what has it because nothing else names the block. */
-uint8_t fblock__by_file(const struct fblock *f, uint8_t cat);
+/* For cat, torch.profiler's word: the plain one (graph__plain()). */
+uint8_t fblock__plain(const struct fblock *f, uint8_t cat);
 uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
 
 /* flow_blocks.c */

@@ -1137,8 +1137,9 @@ function filterBox(id, what, again) {
 const inBytes = (key, head) => ({key, head, cell: (r) => bytes(r[key]), title: (r) => `${r[key]} bytes`});
 
 function drawOps() {
-	const r = model.report, kind = state.table, list = kind === "ops" ?
+	const r = model.report, kind = state.table, all = kind === "ops" ?
 		[...r.ops, {name: "(no operator open)", ...r.no_op, count: 0}] : r.regions;
+	const list = all.filter((x) => x.live || x.at_peak || x.alloc_bytes);
 	const sum = Object.values(r.devices).reduce((a, d) => a + d.peak, 0) || (r.host ? r.host.peak : 0);
 	const total = kind === "ops" ? r.ops_total : r.regions_total;
 	const columns = [{key: "name", head: kind === "ops" ? "operator" : "region or backward node", cls: "name"}, inBytes("live", "live"),
@@ -1153,7 +1154,7 @@ function drawOps() {
 		h("div", null, tab("ops", "Operators"), " ", tab("regions", "Regions and nodes"), " ", r.modules ? tab("modules", "With module") : ""),
 		filterBox(`ops-${kind}`, "names", drawOps)),
 	...kind === "modules" ? opsWithModule(r.modules) : table(`ops-${kind}`, columns, list, "at_peak", {rows: 14, text: (x) => x.name, again: drawOps}),
-	kind !== "modules" && total > list.length ? h("p", {class: "note"}, `The ${list.length} heaviest of ${count(total)}.`) : "");
+	kind !== "modules" && total > all.length ? h("p", {class: "note"}, `The ${list.length} heaviest of ${count(total)}.`) : "");
 }
 
 function opsWithModule(modules) {

@@ -27,16 +27,16 @@ static void put_segments(struct json *j, const char *key, const struct drawn *d,
 	segments_json(j, d->r, row);
 }
 
-static void by_file(struct cell *c, const void *row)
+static void plain(struct cell *c, const void *row)
 {
-	c->num = report_cat__by_file(row);
+	c->num = report_cat__plain(row);
 }
 
 static const struct column cat_fields[] = {
 	{ "live", NULL, COL_BYTES, OF(report_cat, live) },
 	{ "at_peak", NULL, COL_BYTES, OF(report_cat, at_peak) },
 	{ "byte_ns", NULL, COL_NUMBER, OF(report_cat, byte_ns) },
-	{ "at_peak_by_file", NULL, COL_BYTES, VIA(by_file), IF(report_cat, by_file) },
+	{ "at_peak_plain", NULL, COL_BYTES, VIA(plain), IF(report_cat, plain) },
 };
 
 static void put_cats(struct json *j, const char *key, const struct drawn *d, const void *row)
@@ -48,7 +48,7 @@ static void put_cats(struct json *j, const char *key, const struct drawn *d, con
 	for (unsigned i = 0; i < CAT_MAX; i++) {
 		const struct report_cat *c = &dev->cats[i];
 
-		if (i == CAT_UNKNOWN || c->live || c->at_peak || c->byte_ns || c->by_file)
+		if (i == CAT_UNKNOWN || c->live || c->at_peak || c->byte_ns || c->plain)
 			table__object(j, category_name((enum category)i), &fields, d, c);
 	}
 	json__end(j, '}');
@@ -188,10 +188,10 @@ size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat
 
 	for (uint8_t c = 0; dev->dev != MT_DEV_HOST && c < CAT_MAX; c++) {
 		const struct report_cat *cat = &dev->cats[c];
+		uint64_t mean = ns ? (uint64_t)((double)cat->byte_ns / (double)ns) : 0;
 
-		if (cat->live || cat->at_peak || cat->byte_ns)
-			rows[cnt++] = (struct cat_row){ dev->dev, c, *cat,
-							ns ? (uint64_t)((double)cat->byte_ns / (double)ns) : 0 };
+		if (cat->live || cat->at_peak || mean)
+			rows[cnt++] = (struct cat_row){ dev->dev, c, *cat, mean };
 	}
 	return cnt;
 }

@@ -11,6 +11,11 @@
 #include "view/tables/marks.h"
 #include "view/tables/ranks.h"
 
+static const char *comm_of(const struct report_proc *p)
+{
+	return p->comm ? p->comm : "";
+}
+
 static int has_use(const struct drawn *d)
 {
 	for (size_t i = 0; i < d->r->procs_cnt; i++)
@@ -28,7 +33,7 @@ static void name(struct cell *c, const void *row)
 		c->text = p->cmdline && p->cmdline[0] ? p->cmdline : p->comm;
 		return;
 	}
-	cell__say(c, "%.64s", p->comm ? p->comm : "");
+	cell__say(c, "%.64s", comm_of(p));
 	n = strlen(c->buf);
 	for (size_t i = 0; i < p->labels_cnt && n < TEXT_BYTES_MAX / 2; i++)
 		n += (size_t)snprintf(c->buf + n, TEXT_BYTES_MAX - n, " %.64s", p->labels[i]);
@@ -173,6 +178,8 @@ static const struct column columns[] = {
 
 const struct table proc_table = TABLE(columns);
 
+#define EMPTY_LISTED 2 /* processes that held nothing, where others did: more are one line */
+
 /* It held tensors, or malloc's memory; what compiles or starts others did not. */
 static int has_held(const struct report_proc *p)
 {
@@ -192,18 +199,49 @@ const struct report_proc *proc_next(const struct report *r, size_t *at)
 	return NULL;
 }
 
-void procs_text(struct page *p, const struct report *r, size_t top)
+/* What starts or compiles others is many and holds nothing: how many of which name. */
+static void empty_text(struct page *p, const struct report *r)
+{
+	enum { NAMES = 4 };
+	char text[256] = "";
+	size_t cnt = 0, n = 0, names = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *proc = &r->procs[i];
+		size_t alike = 0, is_first = 1;
+
+		if (has_held(proc))
+			continue;
+		cnt++;
+		for (size_t j = 0; j < r->procs_cnt; j++) {
+			int is_alike = !has_held(&r->procs[j]) && !strcmp(comm_of(&r->procs[j]), comm_of(proc));
+
+			alike += is_alike;
+			is_first &= !is_alike || j >= i;
+		}
+		if (is_first && names++ < NAMES)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.16s %zu", n ? ", " : "", comm_of(proc), alike);
+	}
+	page__line(p, "and %zu that held no memory of tensors or malloc: %s%s (-v)", cnt, text, names > NAMES ? ", …" : "");
+}
+
+void procs_text(struct page *p, const struct report *r, size_t top, int is_brief)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
+	size_t at = 0, cnt = 0, held = 0, all;
 	const struct report_proc *proc;
-	size_t at = 0, cnt = 0;
 	struct table_lines l;
 
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		held += (size_t)has_held(&r->procs[i]);
+	all = is_brief && held && r->procs_cnt - held > EMPTY_LISTED ? held : r->procs_cnt;
 	page__heading(p, "Processes");
 	table_lines__begin(&l, p, &proc_table, &d);
-	for (; cnt < top && (proc = proc_next(r, &at)); cnt++)
+	for (; cnt < top && cnt < all && (proc = proc_next(r, &at)); cnt++)
 		table_lines__row(&l, proc);
-	page__more(p, cnt, r->procs_cnt, "processes (--top)");
+	page__more(p, cnt, all, "processes (--top)");
+	if (all < r->procs_cnt)
+		empty_text(p, r);
 }
 
 /* Which go last where there is no room for all: those that are there, those that held something, the rest. */

@@ -26,7 +26,7 @@ void tensors_json(struct json *j, const struct report *r, size_t top); /* "names
 extern const struct table proc_table;
 /* For people: those that held something before the others, as they came. *at starts at 0; NULL ends it. */
 const struct report_proc *proc_next(const struct report *r, size_t *at);
-void procs_text(struct page *p, const struct report *r, size_t top);
+void procs_text(struct page *p, const struct report *r, size_t top, int is_brief);
 /* Of more than `max` the last ones; one that is there goes before one that ended. */
 void procs_json(struct json *j, const struct report *r, size_t max);
 

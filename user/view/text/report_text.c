@@ -214,7 +214,7 @@ static void put_by(struct page *p, const struct report *r, const struct view_opt
 		devices_text(p, r);
 		break;
 	case BY_PROCESS:
-		procs_text(p, r, opts->top);
+		procs_text(p, r, opts->top, 0);
 		break;
 	case BY_REGION:
 		regions_text(p, r, opts->top);
@@ -288,7 +288,7 @@ static void put_short(struct page *p, const struct report *r, const struct view_
 		return;
 	put_summary(p, r, opts->top);
 	if (r->procs_cnt > 1)
-		procs_text(p, r, opts->top < SUMMARY_ROWS ? opts->top : SUMMARY_ROWS);
+		procs_text(p, r, opts->top < SUMMARY_ROWS ? opts->top : SUMMARY_ROWS, 1);
 }
 
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts)
