@@ -445,6 +445,10 @@ def test_above():
 def test_other_category():
     assert torch.ones(16 << 20 >> 2).sum() > 0
 
+@pytest.mark.max_peak("banana")
+def test_no_size():
+    assert torch.ones(4).sum() > 0
+
 @pytest.mark.max_peak("1G")
 def test_fails_itself():
     assert not torch.ones(4).sum()
@@ -474,14 +478,15 @@ def test_pytest_plugin():
         _, plain = run()
         mt.check([name for name, wrong in plain.items() if wrong] == ["test_fails_itself"], f"without --memtrace: {plain}")
         done, said = run("--memtrace", "--memtrace-dir", tmp / "kept")
-        mt.check([name for name, wrong in said.items() if wrong] == ["test_above", "test_fails_itself"], f"{said}")
+        mt.check([name for name, wrong in said.items() if wrong] == ["test_above", "test_no_size", "test_fails_itself"], f"{said}")
+        mt.check("banana" in said["test_no_size"] and "pytest_plugin.py" not in said["test_no_size"], said["test_no_size"])
         mt.check("above the limit: cpu had 96.0 MiB" in said["test_above"] and "memtrace report" in said["test_above"], said["test_above"])
         mt.check("assert" in said["test_fails_itself"] and "limit" not in said["test_fails_itself"], said["test_fails_itself"])
         peaks = {line.rsplit("::", 1)[1]: line for line in done.stdout.splitlines() if " MiB of " in line}
         mt.check("96.00 MiB of 64.00 MiB  ABOVE" in peaks["test_above"] and "16.00 MiB of 64.00 MiB  ok" in peaks["test_within"], f"{peaks}")
         mt.check(set(peaks) == {"test_within", "test_above", "test_other_category"}, f"{peaks}")
         kept = sorted(p.name.split("_test_")[-1] for p in (tmp / "kept").iterdir())
-        mt.check(kept == ["above.mtr", "fails_itself.mtr", "other_category.mtr", "within.mtr"], f"kept: {kept}")
+        mt.check(kept == ["above.mtr", "fails_itself.mtr", "no_size.mtr", "other_category.mtr", "within.mtr"], f"kept: {kept}")
 
 
 NOTEBOOK = """

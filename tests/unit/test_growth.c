@@ -670,9 +670,9 @@ static void test_processes(void **state)
 	model__check(m);
 	assert_int_equal(m->growth.cnt, 2);
 	assert_int_equal(leaks()->total, 3); /* what grew in it is known */
-	assert_int_equal(leaks()->rows[0].pid, PID + 2);
-	assert_int_equal(leaks()->rows[0].blocks, 100);
-	assert_int_equal(leaks()->rows[1].pid, PID + 1);
+	assert_int_equal(leaks()->rows[0].pid, PID + 1); /* behind those that live */
+	assert_int_equal(leaks()->rows[2].pid, PID + 2);
+	assert_int_equal(leaks()->rows[2].blocks, 100);
 }
 
 /* At its end a program frees everything, what has grown, too. */
@@ -689,14 +689,34 @@ static void test_a_process_that_ends(void **state)
 	say_held(kept[50], "__main__.kept", 51);
 	for (unsigned step = 0; step < 100; step++)
 		died(kept[step]);
+	assert_int_equal(leaks()->total, 0);
 	send((struct event){ .kind = EV_GONE });
 	model__check(m);
 	assert_int_equal(leaks()->total, 1);
+	assert_true(leaks()->rows[0].is_over && leaks()->rows[0].first_ts_ns && leaks()->rows[0].last_ts_ns <= ts);
 	assert_string_equal(leaks()->rows[0].op, "aten::tanh");
 	assert_true(leaks()->rows[0].bytes_slope == 1000 && leaks()->rows[0].live == 97000);
 	assert_int_equal(leaks()->rows[0].blocks, 97); /* a point is four steps, and the least in them */
 	assert_string_equal(leaks()->rows[0].held_by, "__main__.kept");
 	assert_int_equal(leaks()->rows[0].held_items, 51);
+}
+
+/* What a program let go of itself, long before its end, is no leak. */
+static void test_a_process_that_cleared_it(void **state)
+{
+	uint64_t kept[100];
+
+	(void)state;
+	for (unsigned step = 0; step < 100; step++) {
+		kept[step] = allocated("aten::tanh", 1000);
+		step_ends();
+	}
+	assert_int_equal(leaks()->total, 1);
+	for (unsigned step = 0; step < 100; step++)
+		died(kept[step]);
+	ts += 60000 * MS;
+	send((struct event){ .kind = EV_GONE });
+	assert_int_equal(leaks()->total, 0);
 }
 
 static void test_full(void **state)
@@ -746,6 +766,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_losses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_process_that_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_process_that_cleared_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
 	};
 

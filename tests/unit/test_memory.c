@@ -199,7 +199,9 @@ static void test_what_is_not_there(void **state)
 	assert_int_equal(read_at(c, NULL, buf, 8), -EFAULT);
 	assert_int_equal(read_at(c, (void *)(UINTPTR_MAX - 3), buf, 8), -EFAULT);
 	assert_int_equal(read_at(c, (void *)(UINTPTR_MAX - 7), buf, 8), -EFAULT);
+	assert_int_equal(read_at(c, (void *)(UINTPTR_MAX - PAGE + 1), buf, 8), -EFAULT);
 	assert_int_equal(read_at(c, (void *)(1ull << 63), buf, 8), -EFAULT);
+	assert_int_equal(read_at(c, (void *)((1ull << 63) - 8), buf, 8), -EFAULT);
 	end(c);
 	c->pid = 0x7ffffffe;
 	assert_int_equal(read_at(c, c->shared, buf, 8), -ESRCH);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "target/memory.h"
 
 struct queue {
 	struct work *first, **last;
@@ -65,6 +66,7 @@ static void *run(void *arg)
 		(void)!write(wk->fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 	}
 	pthread_mutex_unlock(&wk->lock);
+	memory_done();
 	return NULL;
 }
 

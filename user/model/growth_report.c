@@ -32,7 +32,8 @@ struct suspect {
 	uint64_t cats[CAT_MAX];
 	uint64_t caught, caught_here; /* of its blocks; those that `node` has allocated, more than any other */
 	uint32_t node;
-	bool is_over; /* its process has ended */
+	struct holder holder; /* of an ended process, when it ended */
+	bool is_over, is_held; /* its process has ended; somebody held it */
 };
 
 /* In a process that has ended, worst first. */
@@ -116,15 +117,24 @@ static int by_growth(const void *a, const void *b)
 {
 	const struct suspect *x = a, *y = b;
 
+	if (x->is_over != y->is_over) /* of the living one can know more */
+		return x->is_over ? 1 : -1;
 	if (x->per_second != y->per_second)
 		return x->per_second < y->per_second ? 1 : -1;
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/*
- * `over`: of this process alone, which ends now, and NULL: of all that live. Its own end may have freed everything, so there it
- * counts what had stayed at its last boundary; by time, some of that end may be before it.
- */
+/* What a process frees in its last seconds goes because it ends. */
+#define END_NS 5000000000u
+
+static bool is_wanted(const struct growth_row *r, const struct model *m, const struct proc *over)
+{
+	if (over && r->key.pid != over->pid)
+		return false;
+	return r->cnt >= GROWTH_BLOCKS_MIN || (over && r->fell_ns && m->now_ns - r->fell_ns < END_NS);
+}
+
+/* `over`: of this process alone, which ends now, and so by what had stayed at its last boundary; NULL: of all that live. */
 static int suspects__find(struct suspects *all, const struct model *m, const struct proc *over, size_t *ret_total)
 {
 	const struct growth *g = &m->growth;
@@ -132,13 +142,13 @@ static int suspects__find(struct suspects *all, const struct model *m, const str
 
 	for (uint32_t i = 0; i < g->cnt; i++) {
 		const struct growth_row *r = &g->rows[i];
-		bool is_wanted = over ? r->key.pid == over->pid : r->cnt >= GROWTH_BLOCKS_MIN;
-		const struct proc *p = is_wanted ? procs__find(&m->procs, r->key.pid) : NULL;
-		struct suspect s = { .row = i, .proc = p, .settled = *r };
+		const struct proc *p = is_wanted(r, m, over) ? procs__find(&m->procs, r->key.pid) : NULL;
 		struct growth_clock c;
+		struct suspect s;
 
 		if (!p)
 			continue;
+		s = (struct suspect){ .row = i, .proc = p, .settled = *r };
 		c = clock_now(m, p);
 		if (!suspect__judge(&s, &c, ticks_least(m, p, &c)))
 			continue;
@@ -163,8 +173,8 @@ static int suspects__find(struct suspects *all, const struct model *m, const str
 	return 0;
 }
 
-/* One walk over the live blocks for all suspects that are shown. */
-static int suspects__walk(struct suspects *all, const struct model *m)
+/* One walk over the live blocks for all suspects that are shown; over: as suspects__find. */
+static int suspects__walk(struct suspects *all, const struct model *m, const struct proc *over)
 {
 	const struct block *b;
 	size_t pos = 0;
@@ -178,7 +188,8 @@ static int suspects__walk(struct suspects *all, const struct model *m)
 		if (!all->v[i].is_over)
 			all->of_row[all->v[i].row] = (uint16_t)(i + 1);
 	while ((b = blocks__next(m->blocks, &pos))) {
-		const struct growth_row *r = growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id));
+		const struct growth_row *r = over && b->pid != over->pid ? NULL :
+					     growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id));
 		uint16_t num = r ? all->of_row[r - m->growth.rows] : 0;
 		struct suspect *s = num ? &all->v[num - 1] : NULL;
 
@@ -245,10 +256,11 @@ static int by_number(const void *a, const void *b)
 /* Where most of them were allocated. */
 static int suspect__look_caught(struct suspect *s, const struct model *m)
 {
-	uint32_t *nodes = m->caught.blocks.cnt ? calloc(m->caught.blocks.cnt, sizeof(*nodes)) : NULL;
+	size_t cnt = s->settled.key.stack || s->is_over ? 0 : m->caught.blocks.cnt;
+	uint32_t *nodes = cnt ? calloc(cnt, sizeof(*nodes)) : NULL;
 
 	if (!nodes)
-		return m->caught.blocks.cnt ? -ENOMEM : 0;
+		return cnt ? -ENOMEM : 0;
 	s->caught = suspect__caught(s, m, nodes);
 	if (s->caught)
 		qsort(nodes, s->caught, sizeof(*nodes), by_number);
@@ -279,7 +291,7 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 		.grown = s->bytes.growth, .grown_blocks = s->blocks.growth, .first_ts_ns = s->first_ts_ns,
 		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g), .stayed = g->stayed,
 		.caught = s->caught, .caught_here = s->caught_here,
-		.windows = s->proc->clock.windows,
+		.windows = s->proc->clock.windows, .is_over = s->is_over,
 	};
 	memcpy(r->history, g->low, r->history_cnt * sizeof(*g->low));
 	for (unsigned c = 1; c < CAT_MAX; c++)
@@ -301,17 +313,27 @@ static bool holder__is_of(const struct holder *h, const struct model *m, const s
 	       growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) == &m->growth.rows[s->row];
 }
 
+/* The later one. A look at a process that was about to end may have found nothing any more. */
+static bool holder__is_better(const struct holder *h, const struct holder *than, bool is_over)
+{
+	if (is_over && !h->items != !than->items)
+		return h->items;
+	return h->ts_ns > than->ts_ns;
+}
+
 /* As Python was looked at last. Of a process that ends now the block may be gone. */
 static const struct holder *holder_of(const struct model *m, const struct suspect *s)
 {
 	const struct holder *found = NULL;
 
+	if (s->is_held)
+		return &s->holder;
 	for (size_t i = 0; i < m->holders.cnt; i++) {
 		const struct holder *h = &m->holders.v[i];
 		bool is_of = s->is_over ? growth_key__is(&h->of, &s->settled.key) :
 					  h->pid == s->settled.key.pid && holder__is_of(h, m, s);
 
-		if (is_of && (!found || h->ts_ns > found->ts_ns))
+		if (is_of && (!found || holder__is_better(h, found, s->is_over)))
 			found = h;
 	}
 	return found;
@@ -398,15 +420,22 @@ static int suspects__add_over(struct suspects *all, const struct model *m, size_
 }
 
 /* Where its own end has freed them, what it had at its last boundaries. */
-static void suspect__is_over(struct suspect *s)
+static void suspect__is_over(struct suspect *s, const struct model *m)
 {
 	uint32_t last = growth_row__used(&s->settled) - 1;
+	const struct holder *h;
 
 	s->is_over = true;
+	h = holder_of(m, s);
+	s->is_held = h;
+	if (h)
+		s->holder = *h;
 	if (s->settled.cnt >= s->settled.low_cnt[last])
 		return;
 	s->settled.live = s->settled.low[last];
 	s->settled.cnt = s->settled.low_cnt[last];
+	s->first_ts_ns = s->proc->clock.from_ns; /* at the earliest */
+	s->last_ts_ns = s->proc->clock.last_ns;
 }
 
 static int suspects__look_caught(struct suspects *all, const struct model *m)
@@ -414,7 +443,7 @@ static int suspects__look_caught(struct suspects *all, const struct model *m)
 	int r = 0;
 
 	for (size_t i = 0; i < all->cnt && !r; i++)
-		r = all->v[i].is_over ? 0 : suspect__look_caught(&all->v[i], m);
+		r = suspect__look_caught(&all->v[i], m);
 	return r;
 }
 
@@ -426,9 +455,8 @@ void growth__over(struct model *m, struct proc *p)
 
 	if (all.cnt > GROWN_MAX)
 		all.cnt = GROWN_MAX;
-	r = r ? r : suspects__walk(&all, m);
-	for (size_t i = 0; i < all.cnt && !r; i++)
-		r = suspect__look_caught(&all.v[i], m);
+	r = r ? r : suspects__walk(&all, m, p);
+	r = r ? r : suspects__look_caught(&all, m);
 	free(p->grown);
 	p->grown = all.cnt && !r ? calloc(1, sizeof(*p->grown)) : NULL;
 	if (p->grown) {
@@ -437,7 +465,7 @@ void growth__over(struct model *m, struct proc *p)
 		memcpy(p->grown->v, all.v, all.cnt * sizeof(*all.v));
 	}
 	for (size_t i = 0; p->grown && i < all.cnt; i++)
-		suspect__is_over(&p->grown->v[i]);
+		suspect__is_over(&p->grown->v[i], m);
 	free(all.of_row);
 	free(all.v);
 }
@@ -460,7 +488,7 @@ int growth__report(const struct model *m, size_t top, struct report *r)
 	err = err ? err : suspects__add_over(&all, m, &r->leaks.total);
 	if (all.cnt > top)
 		all.cnt = top;
-	err = err ? err : suspects__walk(&all, m);
+	err = err ? err : suspects__walk(&all, m, NULL);
 	err = err ? err : suspects__look_caught(&all, m);
 	r->leaks.rows = err ? NULL : calloc(all.cnt ? all.cnt : 1, sizeof(*r->leaks.rows));
 	if (!err && !r->leaks.rows)

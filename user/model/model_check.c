@@ -96,17 +96,22 @@ static void held__check(const struct modules *s, const struct device *d)
 	mt_check(live <= none->live && cnt <= none->live_count && at_peak <= cell__at_peak(none, d->epoch));
 }
 
-/* Nothing comes or goes: what generated code made has another name. */
-static void plain__check(const struct graph *g, const struct device *d)
+/* Nothing comes or goes: some of it has another name. */
+static void plain__check(const struct model *m)
 {
-	int64_t moved[CAT_MAX], sum = 0;
+	int64_t moved[TALLY_DEVS_MAX][CAT_MAX];
 
-	graph__plain(g, d, moved);
-	for (int c = 0; c < CAT_MAX; c++) {
-		mt_check((int64_t)device_cat__at_peak(&d->cats[c], d->epoch) + moved[c] >= 0);
-		sum += moved[c];
+	graph__plain(m->graph, m->devs, m->devs_cnt, moved);
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct device *d = m->devs[i];
+		int64_t sum = 0;
+
+		for (int c = 0; c < CAT_MAX; c++) {
+			mt_check((int64_t)device_cat__at_peak(&d->cats[c], d->epoch) + moved[i][c] >= 0);
+			sum += moved[i][c];
+		}
+		mt_check(sum == 0);
 	}
-	mt_check(sum == 0);
 }
 
 static void device__check(const struct device *d, const struct model *m, const struct sums *s)
@@ -123,8 +128,6 @@ static void device__check(const struct device *d, const struct model *m, const s
 		at_peak += device_cat__at_peak(&d->cats[c], d->epoch);
 	}
 	mt_check(at_peak == d->peak);
-	if (m->graph)
-		plain__check(m->graph, d);
 	for (size_t i = 0; i < d->peak_blocks.cnt; i++)
 		freed += d->peak_blocks.heap[i].block.size;
 	mt_check(d->peak_blocks.missed || freed + s->at_peak[d->idx] == d->peak);
@@ -254,6 +257,8 @@ void model__check(const struct model *m)
 		sums__add(s, m, b);
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__check(m->devs[i], m, s);
+	if (m->graph)
+		plain__check(m);
 	procs__check(&m->procs, m, s);
 	stackset__check(&m->stacks, m->blocks);
 	modules__check(&m->modules);

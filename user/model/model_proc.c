@@ -96,7 +96,8 @@ static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 	model__learned_drop(m, p);
 	saved__free(p->saved); /* of the program that it was */
 	p->saved = NULL;
-	p->is_outside = false;
+	p->is_outside = p->has_graphs = p->has_step_regions = false;
+	p->clearings = 0;
 }
 
 static void model__proc(struct model *m, const struct event *ev)

@@ -80,15 +80,17 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 	return 0;
 }
 
-static void report_dev__plain(struct report_dev *r, const struct model *m, const struct device *d)
+/* One walk over all blocks, so after the devices. */
+static void model__report_plain(const struct model *m, struct report *r)
 {
-	int64_t moved[CAT_MAX];
+	int64_t moved[TALLY_DEVS_MAX][CAT_MAX];
 
-	if (!m->graph || !d->peak)
+	if (!m->graph)
 		return;
-	graph__plain(m->graph, d, moved);
-	for (int c = 0; c < CAT_MAX; c++)
-		r->cats[c].plain = moved[c];
+	graph__plain(m->graph, m->devs, m->devs_cnt, moved);
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		for (int c = 0; c < CAT_MAX && r->devs[i].peak; c++)
+			r->devs[i].cats[c].plain = moved[m->dev_idx[r->devs[i].dev] - 1][c];
 }
 
 static int model__report_devs(const struct model *m, struct report *r)
@@ -103,8 +105,8 @@ static int model__report_devs(const struct model *m, struct report *r)
 				     m->now_ns) < 0 ||
 		    model__gpu_report(m, (uint8_t)dev, &r->devs[r->devs_cnt - 1]) < 0)
 			return -ENOMEM;
-		report_dev__plain(&r->devs[r->devs_cnt - 1], m, m->devs[m->dev_idx[dev] - 1]);
 	}
+	model__report_plain(m, r);
 	return model__gpu_report_unknown(m, r);
 }
 

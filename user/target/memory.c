@@ -56,7 +56,7 @@ static int is(const struct maps_line *m, const char *word)
 	return m->path_len == strlen(word) && begins_with(m, word);
 }
 
-/* Of a driver, or of the kernel. What is shared memory under /dev is the process's own. */
+/* Of a driver, or of the kernel: most of these are shared, in which no page is anonymous. */
 static int is_device(const struct maps_line *m)
 {
 	if (begins_with(m, "/dev/"))
@@ -71,7 +71,7 @@ static int take(void *ctx, const struct maps_line *m)
 
 	if (is(m, "[stack]") && c->above < m->start)
 		r = closed__add(c, c->above, m->start);
-	if (!r && (m->is_closed || is_device(m)))
+	if (!r && (m->is_closed || m->is_shared || is_device(m)))
 		r = closed__add(c, m->start, m->end);
 	c->above = m->end;
 	return r;
@@ -90,9 +90,9 @@ static int closed__look(struct closed *c, pid_t pid)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	c->since_ns = now_ns();
 	r = proc_read_fd(fd, MAPS_BYTES_MAX, &text, &len);
 	close(fd);
+	c->since_ns = now_ns();
 	if (r < 0)
 		return r;
 	r = maps_each(text, len, take, c, NULL);
@@ -157,9 +157,11 @@ static int open_of(pid_t pid, const char *name)
 	return fd >= 0 ? fd : errno == ENOENT ? -ESRCH : -errno;
 }
 
-/* 0 where nothing is known: above the address space, or the process has no memory any more. */
+/* 0 where nothing is known: the kernel has no such file, or the process no memory any more. */
 static uint64_t look__entry(struct look *l, uint64_t page)
 {
+	if (l->pagemap < 0)
+		return 0;
 	if (page < l->window || page >= l->window + l->known) {
 		ssize_t n;
 
@@ -221,7 +223,7 @@ static int look__copy(struct look *l, uint64_t addr, char *buf, size_t len)
 static int look__range(struct look *l, uint64_t addr, char *buf, size_t len)
 {
 	uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
-	int r = addr + len < addr ? -EFAULT : 0;
+	int r = addr > INT64_MAX || len > INT64_MAX - addr ? -EFAULT : 0; /* the kernel's own */
 
 	while (!r && len) {
 		uint64_t page = addr / size, end = page + 1;
@@ -249,7 +251,7 @@ int memory_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, si
 	l.mem = -1;
 	l.window = l.known = l.cnt = l.bytes = 0;
 	l.pagemap = open_of(pid, "pagemap");
-	if (l.pagemap < 0)
+	if (l.pagemap < 0 && l.pagemap != -ESRCH)
 		return l.pagemap;
 	for (size_t i = 0; !r && i < cnt; i++) {
 		size_t bytes = ranges[i].iov_len;
@@ -259,7 +261,8 @@ int memory_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, si
 		len -= bytes;
 	}
 	r = r ? r : look__flush(&l);
-	close(l.pagemap);
+	if (l.pagemap >= 0)
+		close(l.pagemap);
 	if (l.mem >= 0)
 		close(l.mem);
 	return r ? r : len ? -EFAULT : 0;

@@ -64,6 +64,7 @@ static int take_perms(struct cursor *c, struct maps_line *m)
 			return -EINVAL;
 	m->exec = c->at[2] == 'x';
 	m->is_closed = !memcmp(c->at, "---", 3);
+	m->is_shared = c->at[3] == 's';
 	c->at += 4;
 	return 0;
 }

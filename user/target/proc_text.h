@@ -20,6 +20,7 @@ struct maps_line {
 	uint64_t dev; /* as makedev() */
 	uint64_t ino; /* 0 = no file */
 	int exec;
+	int is_shared;
 	int is_closed; /* neither read, written nor executed: address space that is kept */
 	int deleted;	  /* path ended in " (deleted)", which is cut off */
 	const char *path; /* escaped as the kernel wrote it: \012 for a newline; not terminated */

@@ -23,6 +23,7 @@ struct report_leak {
 	uint8_t dev, cat;	/* cat: of most of its bytes */
 	uint8_t per_step;	/* slopes are those of a step, else of a second */
 	uint8_t sure;		/* enum report_sure */
+	uint8_t is_over;	/* its process has ended: what lived then, and was the oldest, and so on */
 	double bytes_slope, blocks_slope;
 	double tau;		/* Kendall's: 1 = never fell */
 	/* Where some steps are traced: windows of them so far, and how often a block of it was still there after a gap. What
@@ -49,7 +50,7 @@ struct report_leaks {
 	uint64_t ticks;
 	uint32_t ticks_least;
 	uint64_t not_watched; /* allocations that found no room */
-	struct report_leak *rows; /* most bytes a second first; `top` at most */
+	struct report_leak *rows; /* of processes that live before others, most bytes a second first; `top` at most */
 	size_t cnt, total;
 };
 

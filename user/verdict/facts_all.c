@@ -59,9 +59,13 @@ static int is_grown(const struct report *r, const struct report_dev *d)
 {
 	uint64_t grown = 0;
 
-	for (size_t i = 0; i < r->leaks.cnt; i++)
-		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
-			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
+	for (size_t i = 0; i < r->leaks.cnt; i++) {
+		const struct report_leak *l = &r->leaks.rows[i];
+		int is_here = !l->is_over || l->pid == r->run.pid; /* others may never have lived together */
+
+		if (is_here && l->dev == d->dev && l->sure >= SURE_MEDIUM)
+			grown += l->live < d->peak ? l->live : d->peak;
+	}
 	return grown && grown >= d->peak / GROWN_PART;
 }
 

@@ -79,9 +79,10 @@ void say_leak(const struct judge *j, struct verdict_line *l)
 
 	l->bytes = bytes_of(row->bytes_slope);
 	at = facts_line(row->frames, row->frames_cnt);
-	say(l->text, "Growing: %s, by %s a %s, ", name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"),
-	    fmt_bytes(a, l->bytes), row->per_step ? "step" : "second");
-	say(l->text, "%s by now in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->blocks);
+	say(l->text, "%s: %s, by %s a %s, ", row->is_over ? "Grew until its process ended" : "Growing",
+	    name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"), fmt_bytes(a, l->bytes),
+	    row->per_step ? "step" : "second");
+	say(l->text, "%s by %s in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->is_over ? "then" : "now", row->blocks);
 	if (row->windows)
 		say(l->text, " of the steps traced in %" PRIu64 " windows", row->windows);
 	if (at)

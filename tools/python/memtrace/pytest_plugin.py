@@ -72,8 +72,11 @@ def pytest_runtest_call(item):
     tracer = Tracer(output=_output(item))
     try:
         result = yield
-        path = tracer.stop()
-        wrong = [text for text in (_check(item, path, m) for m in marks) if text]
+        try:
+            path = tracer.stop()
+            wrong = [text for text in (_check(item, path, m) for m in marks) if text]
+        except Error as error:
+            pytest.fail(str(error), pytrace=False)
     finally:
         tracer.close()
     if wrong:

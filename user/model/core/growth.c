@@ -139,6 +139,7 @@ void growth_row__settle(struct growth_row *r, const struct growth_clock *c)
 	r->young = 0;
 	r->young_cnt = 0;
 	growth_row__put(r, c->tick, r->live, r->cnt);
+	r->half = r->cnt / 2;
 }
 
 /* --- finding rows ----------------------------------------------------------------------------------------- */
@@ -248,6 +249,8 @@ void growth__freed(struct growth *g, const struct block *b, uint32_t stack, stru
 	growth_row__settle(r, c);
 	r->live -= b->size;
 	r->cnt--;
+	if (r->cnt == r->half)
+		r->fell_ns = now_ns;
 	if (b->id < c->young_id)
 		return;
 	r->young -= b->size;

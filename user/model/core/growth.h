@@ -69,6 +69,8 @@ struct growth_row {
 	uint32_t stayed, alike; /* times that a block was still there after a gap; of them those that could be another one */
 	uint64_t first_id; /* of its blocks: older ones of the same key were not watched */
 	uint64_t live, young;
+	uint64_t fell_ns; /* when half of what there was at the last boundary was left; 0: never */
+	uint32_t half;	  /* that many blocks */
 	uint64_t tick; /* boundaries that are in the slots */
 	uint64_t low[GROWTH_SLOTS];
 	uint32_t low_cnt[GROWTH_SLOTS];

@@ -94,9 +94,9 @@ uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not 
 /*
  * Where torch.profiler's words mislead, at the device's peak: how many bytes more (or less) each category has in plain words.
  * What generated code made, and is PARAMETER or INPUT because nothing else names it, is what its file says; what lived within
- * one operator, for which there is no word, is WORKSPACE. All 0 in the extended classes.
+ * one operator, for which there is no word, is WORKSPACE. A row a device; all 0 in the extended classes.
  */
-void graph__plain(const struct graph *g, const struct device *d, int64_t moved[CAT_MAX]);
+void graph__plain(const struct graph *g, struct device *const *devs, unsigned cnt, int64_t (*moved)[CAT_MAX]);
 void graph__report(const struct graph *g, struct report_flow *ret);
 size_t graph__bytes(const struct graph *g); /* memory in use */
 void graph__check(const struct graph *g);   /* aborts when broken */

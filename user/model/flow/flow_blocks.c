@@ -136,17 +136,19 @@ static void fblock__plain_at_peak(const struct fblock *f, int64_t moved[CAT_MAX]
 	}
 }
 
-void graph__plain(const struct graph *g, const struct device *d, int64_t moved[CAT_MAX])
+void graph__plain(const struct graph *g, struct device *const *devs, unsigned cnt, int64_t (*moved)[CAT_MAX])
 {
 	const struct fblock *f;
 	uint32_t num = 0;
 
-	memset(moved, 0, CAT_MAX * sizeof(*moved));
-	if (d->plain_epoch == d->epoch)
-		memcpy(moved, d->plain, sizeof(d->plain));
+	memset(moved, 0, cnt * sizeof(*moved));
+	if (g->env.classes == CLASSES_EXTENDED)
+		return;
+	for (unsigned i = 0; i < cnt; i++)
+		if (devs[i]->plain_epoch == devs[i]->epoch)
+			memcpy(moved[i], devs[i]->plain, sizeof(devs[i]->plain));
 	while ((f = graph__each(g, &num)))
-		if (f->dev == d)
-			fblock__plain_at_peak(f, moved);
+		fblock__plain_at_peak(f, moved[f->dev->idx]);
 }
 
 void graph__remove(struct graph *g, struct fblock *f)

@@ -166,6 +166,13 @@ static void put_holder(struct json *j, const char *key, const struct drawn *d, c
 	json__end(j, '}');
 }
 
+static void put_over(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	(void)d;
+	if (((const struct report_leak *)row)->is_over)
+		json__bool(j, key, 1);
+}
+
 static const struct column columns[] = {
 	{ NULL, "operator", COL_TEXT, VIA(name), TEXT(1, 16, .wide = 1), TUI(1, 16, .wide = 2) },
 	{ "op", NULL, COL_OR_NULL, OF(report_leak, op) },
@@ -173,6 +180,7 @@ static const struct column columns[] = {
 	{ "dev", "device", COL_DEV, OF(report_leak, dev), TEXT(8, 7) },
 	{ "cat", NULL, COL_CAT, OF(report_leak, cat) },
 	{ "pid", NULL, COL_NUMBER, OF(report_leak, pid) },
+	{ "process_ended", NULL, .json = put_over },
 	{ "per", NULL, COL_TEXT, VIA(per) },
 	{ NULL, "grows by     ", COL_NUMBER, VIA(slope), TEXT(2, 18), TUI(2, 17, .head = "grows by") },
 	{ "bytes_slope", NULL, COL_AVERAGE, OF(report_leak, bytes_slope) },

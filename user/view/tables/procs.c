@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
@@ -203,26 +204,30 @@ const struct report_proc *proc_next(const struct report *r, size_t *at)
 static void empty_text(struct page *p, const struct report *r)
 {
 	enum { NAMES = 4 };
-	char text[256] = "";
-	size_t cnt = 0, n = 0, names = 0;
+	struct { const char *name; size_t cnt; } of[NAMES];
+	size_t cnt = 0, names = 0, others = 0, n = 0;
+	char text[256] = "", safe[64];
 
 	for (size_t i = 0; i < r->procs_cnt; i++) {
-		const struct report_proc *proc = &r->procs[i];
-		size_t alike = 0, is_first = 1;
+		size_t at = 0;
 
-		if (has_held(proc))
+		if (has_held(&r->procs[i]))
 			continue;
 		cnt++;
-		for (size_t j = 0; j < r->procs_cnt; j++) {
-			int is_alike = !has_held(&r->procs[j]) && !strcmp(comm_of(&r->procs[j]), comm_of(proc));
-
-			alike += is_alike;
-			is_first &= !is_alike || j >= i;
-		}
-		if (is_first && names++ < NAMES)
-			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.16s %zu", n ? ", " : "", comm_of(proc), alike);
+		while (at < names && strcmp(of[at].name, comm_of(&r->procs[i])) != 0)
+			at++;
+		if (at == NAMES)
+			others++;
+		else if (at == names)
+			of[names++] = (__typeof__(of[0])){ comm_of(&r->procs[i]), 1 };
+		else
+			of[at].cnt++;
 	}
-	page__line(p, "and %zu that held no memory of tensors or malloc: %s%s (-v)", cnt, text, names > NAMES ? ", …" : "");
+	for (size_t i = 0; i < names; i++) {
+		text_fit(safe, sizeof(safe), of[i].name, 16);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %zu", n ? ", " : "", safe, of[i].cnt);
+	}
+	page__line(p, "and %zu that held no memory of tensors or malloc: %s%s (-v)", cnt, text, others ? ", …" : "");
 }
 
 void procs_text(struct page *p, const struct report *r, size_t top, int is_brief)
