@@ -8,7 +8,7 @@ import signal
 import grown
 import mt
 
-LANDING = {"names_of_jobs_that_ended"}
+LANDING = {"names_of_jobs_that_ended", "gates"}
 
 END_FRAME_BYTES = 168  # of an ended recording, the last ones
 

@@ -42,7 +42,9 @@ def test_what_is_read_is_not_copied():
         pids = [job.pid, *map(int, job.line("still ", 60).split()[1:])]
         before = {pid: test_kernel_view.use_of(pid)["private"] for pid in pids}
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
-            mt.wait_until(lambda: sum("names of" in t for t in list(tracer.err)) >= 2 * len(pids) or not tracer.alive(), "looks at Python", 90)
+            def looked_at(pid):
+                return any(f"process {pid}: " in t and "names of" in t for t in list(tracer.err))
+            mt.wait_until(lambda: all(map(looked_at, pids)) or not tracer.alive(), "looks at Python", 90)
             mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
             after = {pid: test_kernel_view.use_of(pid)["private"] for pid in pids}
             mt.finish(tracer, tmp / "a.mtr")

@@ -10,7 +10,7 @@ import mt
 import planted_page
 
 SLOW = {"line_of_malloc", "holder_of_a_graph", "window_of_five_seconds", "window_at_new_peaks", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
-LANDING = {"stacks", "line_is_not_looked_for", "line_of_a_graph", "holder_of_a_cache", "graph", "window_files"}
+LANDING = {"of_a_job_that_ended", "stacks", "line_is_not_looked_for", "line_of_a_graph", "holder_of_a_cache", "graph", "window_files"}
 BATCH, WIDTH = 32, 64
 
 
@@ -80,6 +80,25 @@ def held(kind, path, *names):
     found = [l for l in rep["leaks"] if l["op"] in names]
     mt.check(found and "holder" in found[0], f"{rep['leaks']}")
     return found[0], rep["verdict"]
+
+
+def test_of_a_job_that_ended():
+    """It frees everything as it ends, and exits with 0: what it kept until then is told, once with who held it; a clean one has none."""
+    for kind in ("cache", "none"):
+        with mt.scratch() as d:
+            mt.ok(mt.memtrace("record", "-q", "-o", d / "a.mtr", "--", mt.PYTHON, mt.JOBS / "planted.py", kind, "--batch", BATCH, "--width", WIDTH,
+                              "--rest", 20, "--seconds", 8, "--quiet", "--warmup", 0.3, timeout=120))
+            rep = mt.report(d / "a.mtr")
+        first = rep["verdict"][0]
+        mt.check(rep["devices"]["cpu"]["live"] == 0, f"it has not ended: {rep['devices']['cpu']['live']}")
+        if kind == "none":
+            mt.check(not rep["leaks"], f"{rep['leaks']}")
+            continue
+        leak = rep["leaks"][0]
+        mt.check(first["kind"] == "leak" and first["text"].startswith("Grew until its process ended: aten::sort, by "), f"{first}")
+        mt.check(leak["process_ended"] and leak["bytes_slope"] * rep["steps"] * 0.7 < leak["live"] < leak["bytes_slope"] * rep["steps"] * 1.1, f"{leak}")
+        mt.check("held by cache, a dict" in first["text"], f"{first}")
+        mt.note(first["text"])
 
 
 def line_of(text):

@@ -11,7 +11,7 @@ import test_levels
 
 SLOW = {"labels_of_a_transformer", "labels_of_a_convolutional_network", "labels_of_an_lstm", "labels_of_four_lengths_in_turn",
         "labels_of_growing_lengths", "labels_with_accumulation", "labels_of_kinds_of_steps"}
-LANDING = {"labels_of_a_session_between_windows"}
+LANDING = {"labels_of_a_session_between_windows", "labels_of_an_mlp"}
 RIGHT = 0.99  # of byte·time, in category and operator
 FORMATS = ("jsonl", "csv", "torch-timeline", "torch-raw", "torch-snapshot", "perfetto", "chrome", "pprof", "folded", "openmetrics", "sqlite", "html")
 

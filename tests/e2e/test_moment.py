@@ -8,6 +8,7 @@ import re
 import grown
 import mt
 
+LANDING = {"moments_and_filters"}
 TIMEOUT_S = {"moments_and_filters": 300}
 
 
