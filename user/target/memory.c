@@ -24,6 +24,16 @@ struct span {
 	uint64_t start, end;
 };
 
+static int open_of(pid_t pid, const char *name)
+{
+	char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	return fd >= 0 ? fd : errno == ENOENT ? -ESRCH : -errno;
+}
+
 /* What is not read of a process, in order. */
 static __thread struct closed {
 	pid_t pid; /* 0: of none */
@@ -79,17 +89,15 @@ static int take(void *ctx, const struct maps_line *m)
 
 static int closed__look(struct closed *c, pid_t pid)
 {
-	char path[32], *text;
+	int fd = open_of(pid, "maps"), r;
+	char *text;
 	size_t len;
-	int fd, r;
 
 	c->pid = 0;
 	c->cnt = 0;
 	c->above = 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return fd;
 	r = proc_read_fd(fd, MAPS_BYTES_MAX, &text, &len);
 	close(fd);
 	c->since_ns = now_ns();
@@ -146,16 +154,6 @@ struct look {
 	size_t cnt;
 	size_t bytes;
 };
-
-static int open_of(pid_t pid, const char *name)
-{
-	char path[40];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	return fd >= 0 ? fd : errno == ENOENT ? -ESRCH : -errno;
-}
 
 /* 0 where nothing is known: the kernel has no such file, or the process no memory any more. */
 static uint64_t look__entry(struct look *l, uint64_t page)

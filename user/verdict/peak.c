@@ -24,7 +24,7 @@ static const char *const parts[CAT_MAX + 1] = {
 	[STEP_PART] = "temporary results of the optimizer",
 };
 
-/* Bytes at the peak; what generated code made is what its file says, and no parameter because nothing else names it. */
+/* Bytes at the peak, in plain words: what generated code made is no parameter because nothing else names it. */
 static uint64_t at_peak(const struct report_dev *d, enum category c)
 {
 	return report_cat__plain(&d->cats[c]);

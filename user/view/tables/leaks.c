@@ -45,6 +45,11 @@ char *leak_words(char *buf, const struct report_leak *l, unsigned cols)
 	return buf;
 }
 
+const char *leak_verb(const struct report_leak *l)
+{
+	return l->is_over ? "grew" : "growing";
+}
+
 void leaks_line(struct page *p, const struct report *r)
 {
 	char words[TEXT_BYTES_MAX], text[TEXT_BYTES_MAX + 100], more[64] = "";
@@ -56,11 +61,11 @@ void leaks_line(struct page *p, const struct report *r)
 		snprintf(more, sizeof(more), ", and %zu more", r->leaks.total - 1);
 	page__end_line(p);
 	page__style(p, STYLE_BOLD);
-	page__put(p, "growing: ");
+	page__printf(p, "%s: ", leak_verb(l));
 	page__style(p, STYLE_PLAIN);
 	leak_words(words, l, 40);
 	snprintf(text, sizeof(text), "%s, sure: %s%s (--leaks)", words, sure_word(l->sure), more);
-	page__flow(p, sizeof("growing: ") - 1, text);
+	page__flow(p, (unsigned)strlen(leak_verb(l)) + 2, text);
 }
 
 /* --- the view of its own ------------------------------------------------------------------------------------ */

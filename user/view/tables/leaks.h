@@ -18,5 +18,6 @@ void leaks_line(struct page *p, const struct report *r);
 void leaks_json(struct json *j, const struct report *r);
 /* "aten::mm +12.3 KiB a step" into buf, safe, at most `cols` columns of name. buf: TEXT_BYTES_MAX. */
 char *leak_words(char *buf, const struct report_leak *l, unsigned cols);
+const char *leak_verb(const struct report_leak *l); /* "growing"; "grew" in a process that has ended */
 
 #endif

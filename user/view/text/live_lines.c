@@ -125,7 +125,7 @@ static int live_view__line(struct live_view *v, const struct report *r)
 			*q = '\'';
 		outbuf__printf(&o, " top=\"%s\" top_live=%" PRIu64, name, op->live);
 	}
-	if (r->leaks.cnt) {
+	if (r->leaks.cnt && !r->leaks.rows[0].is_over) {
 		leak_words(name, r->leaks.rows, 60);
 		for (char *q; (q = strchr(name, '"'));)
 			*q = '\'';

@@ -240,7 +240,7 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 	if (r->leaks.cnt) {
 		char words[TEXT_BYTES_MAX], line[TEXT_BYTES_MAX + 16];
 
-		snprintf(line, sizeof(line), "growing: %s ", leak_words(words, r->leaks.rows, 32));
+		snprintf(line, sizeof(line), "%s: %s ", leak_verb(r->leaks.rows), leak_words(words, r->leaks.rows, 32));
 		put_right(c, &at, TUI_WARN, line);
 	}
 }
