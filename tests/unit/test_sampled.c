@@ -461,13 +461,15 @@ static int has(const struct outbuf *o, const char *text)
 }
 
 /* In the report; wherever its lines are broken. */
-static void says(const char *what)
+static void says(const char *what, int is_all)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
-	assert_int_equal(view_report_text(f, report(), &(struct view_opts){ .top = 3 }), 0);
+	struct view_opts opts = { .top = 3, .has_by = is_all, .by = BY_CATEGORY };
+
+	assert_int_equal(view_report_text(f, report(), &opts), 0);
 	fclose(f);
 	for (char *p = text; (p = strchr(p, '\n')); p++) {
 		*p = ' ';
@@ -492,9 +494,9 @@ static void views_say_it(void **state)
 	assert_true(has(&o, "memtrace_traced_step_bytes{device=\"cpu\",category=\"unknown\",of=\"peak\"} 1200\n"));
 	assert_false(has(&o, "traced_step_error")); /* one window */
 	outbuf__done(&o);
-	says("2 steps in one window, which says nothing");
+	says("2 steps in one window, which says nothing", 1);
 	window_of((uint64_t[]){ 100, 300 }, 2);
-	says("4 steps in 2 windows; the average of all steps");
+	says("4 steps in 2 windows; the average of all steps", 0);
 	outbuf__init(&o, NULL);
 	metrics__write(&o, report(), &(struct metrics_opts){ 0 });
 	assert_true(has(&o, "memtrace_traced_step_bytes{device=\"cpu\",category=\"unknown\",of=\"mean\"} 1080\n"));

@@ -466,7 +466,26 @@ static void few_steps_are_too_short(void **state)
 	f.r.leaks.too_short = 1;
 	f.r.leaks.ticks = 3;
 	v = judged();
-	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, "Too short"));
+	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, "Too short to say whether anything grows: 3 steps, "));
+	f.r.leaks.per_step = 0;
+	f.r.leaks.ticks = 1;
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, ": 1 half second without a step, "));
+}
+
+/* A window of three whole steps has four boundaries: every view says three. */
+static void traced_steps_are_counted_in_one_way(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.r.leaks.too_short = f.r.leaks.per_step = 1;
+	f.r.leaks.ticks = 4;
+	f.r.leaks.ticks_least = 10;
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps_cnt = 2, .steps_seen = 201, .steps_traced = 3 };
+	v = judged();
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text,
+			    "Too short to say whether anything grows: 3 traced steps, and 10 are the least.");
 }
 
 /* --- planted ---------------------------------------------------------------------------------------------- */
@@ -1266,6 +1285,7 @@ int main(void)
 		cmocka_unit_test_setup(before_the_first_traced_step, sound),
 		cmocka_unit_test_setup(losses_are_said, sound),
 		cmocka_unit_test_setup(few_steps_are_too_short, sound),
+		cmocka_unit_test_setup(traced_steps_are_counted_in_one_way, sound),
 		cmocka_unit_test_setup(a_leak, sound),
 		cmocka_unit_test(the_line_of_a_stack),
 		cmocka_unit_test_setup(a_leak_that_was_caught, sound),

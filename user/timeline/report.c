@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/free.h"
+#include "base/text.h"
 #include "event/rank_label.h"
 #include "timeline/ranks.h"
 
@@ -218,6 +219,21 @@ bool report_growth_is_hidden(const struct report *r)
 	const struct report_sampling *s = &r->sampling;
 
 	return !r->leaks.cnt && s->is_on && s->gaps_cnt && !s->learned.is_on;
+}
+
+const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES])
+{
+	const struct report_sampling *s = &r->sampling;
+	uint64_t cnt = r->leaks.ticks;
+	bool is_some = r->leaks.per_step && s->is_on && s->gaps_cnt && !s->learned.is_on; /* what is learned is of all steps */
+	char num[24];
+
+	/* a window of three whole steps has four boundaries */
+	if (is_some && s->steps_traced < cnt)
+		cnt = s->steps_traced;
+	snprintf(buf, REPORT_SPAN_BYTES, "%s %s%s%s%s", fmt_count(num, (double)cnt), is_some ? "traced " : "",
+		 r->leaks.per_step ? "step" : "half second", cnt == 1 ? "" : "s", r->leaks.per_step ? "" : " without a step");
+	return buf;
 }
 
 uint64_t report_traced_from_ns(const struct report *r)

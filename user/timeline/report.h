@@ -79,6 +79,9 @@ static inline bool signal_sends_away(int sig)
 
 /* Nothing grew in what was traced, but blocks that live on through gaps are not seen: it says nothing of the job. */
 bool report_growth_is_hidden(const struct report *r);
+/* What its answer rests on: "161 steps", "3 traced steps", "12 half seconds without a step". */
+#define REPORT_SPAN_BYTES 56
+const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES]);
 /* Time that means and rates are of: all of it since the probes were set, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
 /* When all probes were in the first process that has memory: before, they were planned, steps watched without them, and set. */

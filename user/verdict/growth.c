@@ -135,17 +135,14 @@ static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 void say_growth(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_leaks *k = &j->r->leaks;
-	char a[24];
+	char a[REPORT_SPAN_BYTES];
 
 	if (k->too_short)
-		say(l->text, "Too short to say whether anything grows: %s %s, and %u are the least.", fmt_count(a,
-		    (double)k->ticks),
-		    k->per_step ? (k->ticks == 1 ? "step" : "steps") : k->ticks == 1 ? "half second" : "half seconds",
-		    k->ticks_least);
+		say(l->text, "Too short to say whether anything grows: %s, and %u are the least.",
+		    report_growth_span(j->r, a), k->ticks_least);
 	else if (report_growth_is_hidden(j->r))
 		say_growth_hidden(l, j->r);
 	else
-		say(l->text, "%s, in %s %s.", facts_is_malloc_watched(j->r) ? "Nothing grows" : "No tensors grow",
-		    fmt_count(a, (double)k->ticks),
-		    k->per_step ? "steps" : "half seconds");
+		say(l->text, "%s, in %s.", facts_is_malloc_watched(j->r) ? "Nothing grows" : "No tensors grow",
+		    report_growth_span(j->r, a));
 }

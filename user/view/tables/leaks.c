@@ -296,27 +296,26 @@ static int leaks_are_blind(const struct report *r)
 static void put_verdict(struct page *p, const struct report *r)
 {
 	const struct report_leaks *k = &r->leaks;
-	char a[24], text[160];
+	char a[REPORT_SPAN_BYTES], text[160];
 
 	page__end_line(p);
 	if (k->cnt)
-		snprintf(text, sizeof(text), "%zu suspect%s in %s %s.", k->total, k->total == 1 ? "" : "s",
-			 fmt_count(a, (double)k->ticks), k->per_step ? "steps" : "half seconds (no step was seen)");
+		snprintf(text, sizeof(text), "%zu suspect%s in %s.", k->total, k->total == 1 ? "" : "s",
+			 report_growth_span(r, a));
 	else if (leaks_are_blind(r))
 		snprintf(text, sizeof(text),
 			 "Nothing to say: no source of allocations was watched (framework, host or usdt: --probes).");
 	else if (!r->devs_cnt)
 		snprintf(text, sizeof(text), "Nothing to say: no allocation was seen.");
 	else if (k->too_short)
-		snprintf(text, sizeof(text), "Too short to say: %s %s, and %u are the least.", fmt_count(a, (double)k->ticks),
-			     k->per_step ? "steps" : "half seconds without a step", k->ticks_least);
+		snprintf(text, sizeof(text), "Too short to say: %s, and %u are the least.", report_growth_span(r, a),
+			 k->ticks_least);
 	else if (report_growth_is_hidden(r))
 		snprintf(text, sizeof(text), "Not to be seen: what lives on between traced steps is hidden. Trace all of them "
 			 "for a while: --max-overhead none -d 60.");
 	else
-		snprintf(text, sizeof(text), "Nothing grows: in %s %s no operator's blocks kept growing in number.",
-			     fmt_count(a, (double)k->ticks),
-			     k->per_step ? "steps" : "half seconds (no step was seen)");
+		snprintf(text, sizeof(text), "Nothing grows: in %s no operator's blocks kept growing in number.",
+			 report_growth_span(r, a));
 	page__flow(p, 0, text);
 	if (k->not_watched)
 		page__line(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)k->not_watched));

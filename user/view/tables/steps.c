@@ -10,6 +10,8 @@
 #include "view/report_words.h"
 #include "view/table.h"
 
+#define KIND_PART 10 /* of all steps */
+
 /* A category of a device; CAT_MAX: all of them. */
 struct step_row {
 	uint8_t dev, category;
@@ -56,16 +58,19 @@ static void category(struct cell *c, const void *row)
 	c->text = s->category == CAT_MAX ? "all" : category_name((enum category)s->category);
 }
 
+/* Of one window no error is known, of several each number's. */
+#define KNOWN 1
+
 static const struct column columns[] = {
 	{ NULL, "device", COL_DEV, OF(step_row, dev), TEXT(1, 10) },
 	{ NULL, "category", COL_TEXT, VIA(category), TEXT(2, 20) },
 	{ NULL, "at its peak", COL_BYTES, VIA(at_peak), TEXT(3, 13) },
-	{ NULL, "give or take", COL_BYTES, VIA(at_peak_error), TEXT(4, 14) },
+	{ NULL, "give or take", COL_BYTES, VIA(at_peak_error), .only = KNOWN, TEXT(4, 14) },
 	{ NULL, "mean", COL_BYTES, VIA(mean), TEXT(5, 13) },
-	{ NULL, "give or take", COL_BYTES, VIA(mean_error), TEXT(6, 14) },
+	{ NULL, "give or take", COL_BYTES, VIA(mean_error), .only = KNOWN, TEXT(6, 14) },
 };
 
-static const struct table table = TABLE(columns);
+static const struct table table = TABLE(columns), table_known = TABLE(columns, .variant = KNOWN);
 
 static int step_cat_is_there(const struct report_step_cat *c)
 {
@@ -150,14 +155,27 @@ static const struct column kind_columns[] = {
 
 static const struct table kind_table = TABLE(kind_columns);
 
-static void put_kinds(struct page *p, const struct report *r)
+/* A kind that was never traced, and has few steps, is mostly the machine's doing: for who asks. */
+static int kinds_are_told(const struct report_sampling *s, int is_all)
+{
+	uint64_t steps = 0, least;
+	unsigned cnt = 0;
+
+	for (size_t i = 0; i < s->kinds_cnt; i++)
+		steps += s->kinds[i].watched + s->kinds[i].traced;
+	least = is_all ? 0 : steps / KIND_PART;
+	for (size_t i = 0; i < s->kinds_cnt; i++)
+		cnt += s->kinds[i].traced || s->kinds[i].watched > least;
+	return cnt > 1 || (cnt && s->kinds[0].peaks > 1);
+}
+
+static void put_kinds(struct page *p, const struct report *r, int is_all)
 {
 	const struct report_sampling *s = &r->sampling;
 	struct drawn d = drawn_as(AS_TEXT, r);
-	int is_one = s->kinds_cnt < 2;
 	char text[300];
 
-	if (!s->kinds_cnt || (is_one && s->kinds[0].peaks < 2))
+	if (!kinds_are_told(s, is_all))
 		return;
 	page__heading(p, "Kinds of steps");
 	table__text(p, &kind_table, &d, s->kinds, s->kinds_cnt, sizeof(*s->kinds));
@@ -167,17 +185,15 @@ static void put_kinds(struct page *p, const struct report *r)
 	page__item(p, 2, text);
 }
 
-void steps_text(struct page *p, const struct report *r)
+static void put_average(struct page *p, const struct report *r)
 {
 	const struct report_steps *s = &r->sampling.steps;
 	struct drawn d = drawn_as(AS_TEXT, r);
 	struct table_lines l;
 	char text[300];
 
-	if (!s->devs_cnt)
-		return;
 	page__heading(p, "A traced step on average");
-	table_lines__begin(&l, p, &table, &d);
+	table_lines__begin(&l, p, s->windows > 1 ? &table_known : &table, &d);
 	put_rows(&l, s);
 	if (s->windows > 1)
 		snprintf(text, sizeof(text), "of %" PRIu64 " steps in %" PRIu64 " windows; the average of all steps is within "
@@ -187,7 +203,17 @@ void steps_text(struct page *p, const struct report *r)
 		snprintf(text, sizeof(text), "of %" PRIu64 " steps in one window, which says nothing of how far other steps "
 			 "differ", s->steps);
 	page__item(p, 2, text);
-	put_kinds(p, r);
+}
+
+void steps_text(struct page *p, const struct report *r, int is_all)
+{
+	const struct report_steps *s = &r->sampling.steps;
+
+	if (!s->devs_cnt)
+		return;
+	if (is_all || s->windows > 1) /* of one window the categories' own table says the same */
+		put_average(p, r);
+	put_kinds(p, r, is_all);
 }
 
 /* --- JSON ----------------------------------------------------------------------------------------------------------- */

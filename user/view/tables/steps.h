@@ -9,7 +9,8 @@
 struct json;
 struct page;
 
-void steps_text(struct page *p, const struct report *r); /* nothing where all is traced, or no step was */
+/* Nothing where all is traced, or no step was; is_all: of one window, and kinds of few steps, too. */
+void steps_text(struct page *p, const struct report *r, int is_all);
 struct report_window;
 /* "traced": when, and which steps */
 void windows_json(struct json *j, const struct report_window *v, size_t cnt, int64_t epoch_off_ns);

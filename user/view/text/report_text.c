@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include "event/event.h"
 #include "verdict/verdict.h"
@@ -38,10 +39,24 @@ static double per_second(uint64_t n, uint64_t ns)
 
 /* --- who and how long -------------------------------------------------------------------------- */
 
+/* ", 199 steps (27/s), 3 traced" */
+static void put_steps(char *text, size_t size, const struct report *r, uint64_t ns)
+{
+	const struct report_sampling *s = &r->sampling;
+	bool is_some = s->is_on && s->gaps_cnt && s->steps_seen;
+	uint64_t steps = is_some ? s->steps_seen : r->marks.steps_total;
+	char a[24], b[24];
+
+	if (steps)
+		snprintf(text, size, ", %s steps (%s/s)", fmt_count(a, (double)steps), fmt_count(b, per_second(steps, ns)));
+	if (is_some)
+		snprintf(text + strlen(text), size - strlen(text), ", %s traced", fmt_count(a, (double)s->steps_traced));
+}
+
 static void put_head(struct page *p, const struct report *r)
 {
 	uint64_t ns = r->run.end_ts_ns - r->run.start_ts_ns, events = report_events_sum(r); /* ns: steps need no probes */
-	char safe[TEXT_BYTES_MAX], text[200], a[24], b[24], c[24], traced[TRACED_MAX];
+	char safe[TEXT_BYTES_MAX], text[240], b[24], c[24], traced[TRACED_MAX];
 	size_t n;
 
 	page__style(p, STYLE_BOLD);
@@ -58,9 +73,7 @@ static void put_head(struct page *p, const struct report *r)
 	n = (size_t)snprintf(text, sizeof(text), "%s, %s, %s events (%s/s)",
 			     fmt_time(safe, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns), report_words_traced(traced, r),
 			     fmt_count(b, (double)events), fmt_count(c, per_second(events, ns)));
-	if (r->marks.steps_total)
-		snprintf(text + n, sizeof(text) - n, ", %s steps (%s/s)", fmt_count(a, (double)r->marks.steps_total),
-			 fmt_count(b, per_second(r->marks.steps_total, ns)));
+	put_steps(text + n, sizeof(text) - n, r, ns);
 	page__flow(p, 0, text);
 }
 
@@ -221,7 +234,7 @@ static void put_by(struct page *p, const struct report *r, const struct view_opt
 		break;
 	case BY_CATEGORY:
 		cats_text(p, r, 1);
-		steps_text(p, r);
+		steps_text(p, r, 1);
 		break;
 	case BY_NAME:
 		tensors_text(p, r, opts->top, opts->has_by && opts->by == BY_NAME);
@@ -275,7 +288,7 @@ static void put_summary(struct page *p, const struct report *r, size_t top)
 
 	if (report_has_cats(r))
 		cats_text(p, r, 0);
-	steps_text(p, r);
+	steps_text(p, r, 0);
 	modules_summary(p, r, rows);
 	ops_summary(p, r, rows);
 }
