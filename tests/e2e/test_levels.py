@@ -224,6 +224,11 @@ def wait_for_gap(job, cnt):
         mt.wait_until(lambda: not has_probe(job, mt.OP), "a gap", 90)
 
 
+def in_gaps(path, rep):
+    """What `report --at` answers in the middle of each gap but the first, before which probes were set, and the last, which is open."""
+    return [mt.memtrace("report", path, "--at", f"{((begin + end) / 2 - rep['start_ns']) / 1e9:.4f}s") for begin, end, _ in rep["sampling"]["gaps"][1:-1]]
+
+
 def test_probes_come_and_go():
     with mt.scratch() as d, mt.job("mlp") as job:
         path = d / "some.mtr"
@@ -234,6 +239,10 @@ def test_probes_come_and_go():
             mt.finish(tracer, path)
         mt.check_goes_on(job)
         rep = mt.report(path)
+        for done in in_gaps(path, rep):  # what was live at its begin is no answer
+            mt.check(done.returncode == 1 and "nothing was traced from " in done.stderr and "--from " in done.stderr, f"{done}")
+        done = mt.memtrace("export", path, "--to", "csv", "-o", d / "none.csv", "--until", "1ms")
+        mt.check(done.returncode == 1 and "the begin" in done.stderr, f"{done}")
         check_peaks(path, d)
         full = mt.report(grown.record(d / "all.mtr", job, grown.after_attach(30), "30 steps"))
     sampling = rep["sampling"]
@@ -298,6 +307,8 @@ def test_allocations_are_seen_between_windows():
             wait_for_gap(job, 1)
             mt.finish(tracer, path)
         rep = mt.report(path)
+        for done in in_gaps(path, rep):
+            mt.check(done.returncode == 0 and "cpu held " in done.stdout, f"{done}")
     mt.note(brief(rep["sampling"]))
     mt.check(not rep["sampling"]["unseen_blocks"], f"nothing ends unseen: {rep['sampling']}")
 

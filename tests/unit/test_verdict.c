@@ -857,7 +857,8 @@ static void a_root_that_has_it_itself(void **state)
 	f.modules[2] = (struct report_module){ .pid = 11, .name = (char *)"", .root = (char *)"Model",
 					       .class = (char *)"Model", .own = { .at_peak = GIB }, .all = { .at_peak = GIB } };
 	f.modules[3] = (struct report_module){ .name = NULL, .root = NULL, .own = { .at_peak = 9 * GIB } }; /* not known */
-	f.r.modules.cnt = 4;
+	f.modules[4] = (struct report_module){ .name = (char *)"", .root = (char *)"", .own = { .at_peak = 9 * GIB } };
+	f.r.modules.cnt = 5;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 7.00 GiB of it from Model itself", "");
 	f.modules[0].all.at_peak = 20 * GIB; /* most of what it holds is in others */
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 2.00 GiB of it from Model.q", "");

@@ -228,6 +228,22 @@ static int time_before_probes(const struct filter *f, const struct report *r, ui
 	return err_hint(err, "a later time, or --at peak"), -ENODATA;
 }
 
+/* Nor is it in a gap, where what was live at its begin lives on as far as anybody knows. */
+static int time_in_gap(const struct filter *f, const struct report *r, const struct report_gap *g, struct err *err)
+{
+	const struct report_gap *gaps = r->sampling.gaps;
+	uint64_t start_ns = r->run.start_ts_ns;
+	char a[24], b[24];
+
+	err_set(err, -ENODATA, "%s: nothing was traced from %s to %s after the begin", f->o->file,
+		fmt_ns(a, g->begin_ns - start_ns), fmt_ns(b, g->end_ns - start_ns));
+	if (g == gaps)
+		return err_hint(err, "a later time, or --at peak"), -ENODATA;
+	err_hint(err, "traced before that: --from %.3fs --to %.3fs; or --at peak",
+		 (double)(g[-1].end_ns - start_ns) / 1e9, (double)(g->begin_ns - start_ns) / 1e9);
+	return -ENODATA;
+}
+
 static int find_time(const struct filter *f, const struct report *r, uint64_t ns, struct span *ret, struct err *err)
 {
 	char a[24], b[24];
@@ -272,6 +288,21 @@ static void find_one_step(struct filter *f, const struct report *r)
 	f->said.at = f->one_step;
 }
 
+/* 0 if anything is known of the time that was asked for. */
+static int span_is_known(const struct filter *f, const struct report *r, struct err *err)
+{
+	const struct span *span = &f->sieve.span;
+	bool is_early = span->to_ns < f->seen_ns, is_step = f->o->at.kind == WHEN_STEP;
+	uint64_t to_ns = span->to_ns < r->run.end_ts_ns ? span->to_ns : r->run.end_ts_ns;
+	const struct report_gap *gap = report_gap_around(r, span->from_ns ? span->from_ns : r->run.start_ts_ns, to_ns);
+
+	if (is_step && is_early && f->seen_ns >= r->run.start_ts_ns)
+		return step_before_probes(f, r, err);
+	if (!is_step && is_early && span->to_ns < report_traced_from_ns(r))
+		return time_before_probes(f, r, span->to_ns - r->run.start_ts_ns, err);
+	return gap && !r->sampling.learned.is_on ? time_in_gap(f, r, gap, err) : 0; /* what is learned is of gaps */
+}
+
 static int find_span(struct filter *f, const struct report *r, struct err *err)
 {
 	struct span *span = &f->sieve.span, at;
@@ -280,11 +311,7 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 
 	if (o->at.kind) {
 		e = find_when(f, r, &o->at, span, err);
-		if (!e && o->at.kind == WHEN_STEP && span->to_ns < f->seen_ns && f->seen_ns >= r->run.start_ts_ns)
-			e = step_before_probes(f, r, err);
-		if (!e && o->at.kind == WHEN_TIME && span->to_ns < f->seen_ns && span->to_ns < report_traced_from_ns(r))
-			e = time_before_probes(f, r, o->at.num, err);
-		return e;
+		return e ? e : span_is_known(f, r, err);
 	}
 	if (f->wants_one_step && !o->from.kind && !o->to.kind)
 		find_one_step(f, r);
@@ -292,10 +319,13 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 		span->from_ns = at.from_ns;
 	if (!e && o->to.kind && !(e = find_when(f, r, &o->to, &at, err)))
 		span->to_ns = at.to_ns;
-	if (e || span->from_ns <= span->to_ns)
+	if (e)
 		return e;
-	err_set(err, -EINVAL, "--from %.60s is after --to %.60s", o->from.text, o->to.text);
-	return err_hint(err, "of a step --from is its begin, and --to its end"), -EINVAL;
+	if (span->from_ns > span->to_ns) {
+		err_set(err, -EINVAL, "--from %.60s is after --to %.60s", o->from.text, o->to.text);
+		return err_hint(err, "of a step --from is its begin, and --to its end"), -EINVAL;
+	}
+	return o->from.kind || o->to.kind ? span_is_known(f, r, err) : 0;
 }
 
 /* Of which device the peak is, for who named none. */

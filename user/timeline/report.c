@@ -236,6 +236,17 @@ const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTE
 	return buf;
 }
 
+const struct report_gap *report_gap_around(const struct report *r, uint64_t from_ns, uint64_t to_ns)
+{
+	for (size_t i = 0; i < r->sampling.gaps_cnt; i++) {
+		const struct report_gap *g = &r->sampling.gaps[i];
+
+		if (g->lost_ns == g->end_ns - g->begin_ns && from_ns >= g->begin_ns && to_ns <= g->end_ns)
+			return g;
+	}
+	return NULL;
+}
+
 uint64_t report_traced_from_ns(const struct report *r)
 {
 	uint64_t ret = UINT64_MAX;

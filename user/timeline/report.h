@@ -82,6 +82,8 @@ bool report_growth_is_hidden(const struct report *r);
 /* What its answer rests on: "161 steps", "3 traced steps", "12 half seconds without a step". */
 #define REPORT_SPAN_BYTES 56
 const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES]);
+/* The gap in which all of [from_ns, to_ns] lies and of which nothing is known; NULL: there is none. */
+const struct report_gap *report_gap_around(const struct report *r, uint64_t from_ns, uint64_t to_ns);
 /* Time that means and rates are of: all of it since the probes were set, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
 /* When all probes were in the first process that has memory: before, they were planned, steps watched without them, and set. */

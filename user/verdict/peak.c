@@ -124,6 +124,12 @@ static void say_parts(char *text, const struct report *r, const struct report_de
 	}
 }
 
+/* A process that ended first was not asked for names. */
+static bool is_named_root(const struct report_module *row)
+{
+	return !row->parent && row->root && row->root[0];
+}
+
 /*
  * What a root has that no module in it has, where that is most of what it holds: an LSTM, a model's cache. Roots of one label
  * in several processes are one model.
@@ -135,10 +141,10 @@ static struct facts_module root_itself(const struct report_modules *m)
 	uint64_t all = 0;
 
 	for (size_t i = 0; i < m->cnt; i++)
-		if (!m->rows[i].parent && m->rows[i].root && (!most || m->rows[i].own.at_peak > most->own.at_peak))
+		if (is_named_root(&m->rows[i]) && (!most || m->rows[i].own.at_peak > most->own.at_peak))
 			most = &m->rows[i];
 	for (size_t i = 0; most && i < m->cnt; i++)
-		if (!m->rows[i].parent && m->rows[i].root && !strcmp(m->rows[i].root, most->root)) {
+		if (is_named_root(&m->rows[i]) && !strcmp(m->rows[i].root, most->root)) {
 			f.bytes += m->rows[i].own.at_peak;
 			all += m->rows[i].all.at_peak;
 			f.cnt++;
@@ -158,7 +164,8 @@ static void say_whose(char *text, const struct report *r, uint64_t peak)
 	if (itself.bytes > f.bytes && percent(itself.bytes, peak) >= PART_PERCENT)
 		say(text, "; %s of it from %s itself", fmt_bytes(a, itself.bytes), name(root, itself.root, "?"));
 	else if (percent(f.bytes, peak) >= PART_PERCENT)
-		say(text, "; %s of it from %s.%s", fmt_bytes(a, f.bytes), name(root, f.root, "?"), name(path, f.path, "?"));
+		say(text, "; %s of it from %s%s%s", fmt_bytes(a, f.bytes), name(root, f.root, ""), f.root[0] ? "." : "",
+		    name(path, f.path, "?"));
 	else if (r->ops.cnt && percent(r->ops.rows[0].at_peak, peak) >= PART_PERCENT)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
 }

@@ -1366,7 +1366,7 @@ function drawProcesses() {
 	const own = (p) => p.use ? p.use.private : -1, ends = (p) => p.use_over_time.map((u) => u.private);
 	const columns = [{key: "pid", head: "pid"}, {key: "comm", head: "process", cls: "name", title: (p) => p.cmdline}, {key: "state", head: "state", cls: "text"},
 		inBytes("live", "live"), inBytes("peak", "peak"),
-		{key: "rss", head: "RSS", value: (p) => p.rss.total, cell: (p) => bytes(p.rss.total)},
+		{key: "rss", head: "RSS", value: (p) => p.rss.total, cell: (p) => p.rss.total ? bytes(p.rss.total) : "–"},
 		{key: "rsspeak", head: "RSS peak", value: (p) => p.rss.peak, cell: (p) => bytes(p.rss.peak)},
 		...read ? [{key: "private", head: "private", value: own, cell: (p) => p.use ? bytes(p.use.private) : "–"}] : [],
 		...often ? [{key: "over", head: "private over time", value: own, cell: (p) => p.use_over_time ? spark(ends(p)) : "–",

@@ -287,20 +287,6 @@ static bool is_not_yet_traced(const struct tui_column *col, const struct report 
 	return !col->top && r->run.start_ts_ns + from_ns < report_traced_from_ns(r);
 }
 
-/* All of [from, to) lies in one gap. */
-static bool is_untraced(const struct report *r, uint64_t from_ns, uint64_t to_ns)
-{
-	uint64_t t0_ns = r->run.start_ts_ns;
-
-	for (size_t i = 0; i < r->sampling.gaps_cnt; i++) {
-		const struct report_gap *g = &r->sampling.gaps[i];
-
-		if (g->lost_ns == g->end_ns - g->begin_ns && t0_ns + from_ns >= g->begin_ns && t0_ns + to_ns <= g->end_ns)
-			return true;
-	}
-	return false;
-}
-
 static void column_of(struct tui_column *col, const struct tui_data *d, const struct report *r, const struct report_dev *dev,
 		      uint64_t from_ns, uint64_t to_ns)
 {
@@ -308,7 +294,7 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 	struct tui_comp comp;
 
 	*col = (struct tui_column){ .at_ns = from_ns };
-	col->is_untraced = is_untraced(r, from_ns, to_ns);
+	col->is_untraced = report_gap_around(r, r->run.start_ts_ns + from_ns, r->run.start_ts_ns + to_ns) != NULL;
 	if (col->is_untraced)
 		return;
 	if (data && tui_hist__get(data->hist, from_ns, to_ns, &comp)) {
@@ -511,7 +497,7 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 	unsigned x = at.x + AXIS_COLS + 1;
 	int has_cats = report_has_cats(r);
 	struct window w;
-	uint64_t top = 0;
+	uint64_t top = 0, most[CAT_MAX] = { 0 };
 	unsigned held;
 
 	ui->has_moment = 1;
@@ -530,13 +516,15 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 		column_of(&cols[i], d, r, dev, window_at(&w, i), window_at(&w, i + 1));
 		top = cols[i].top > top ? cols[i].top : top;
 		for (unsigned k = 0; k < CAT_MAX; k++)
-			ui->cats |= (uint32_t)(cols[i].cats[k] > 0) << k;
+			most[k] = cols[i].cats[k] > most[k] ? cols[i].cats[k] : most[k];
 	}
 	if (dev && cols[0].is_untraced && column_before(&past, d, r, dev, w.from_ns)) {
 		before = &past;
 		top = past.top > top ? past.top : top;
 	}
 	top = tui_scale(top);
+	for (unsigned k = 0; k < CAT_MAX; k++)
+		ui->cats |= (uint32_t)(eighths(most[k], top, at.h - 1) > 0) << k;
 	draw_axis(c, at, top);
 	draw_time(c, at, &w, ui, r);
 	if (!dev) {
