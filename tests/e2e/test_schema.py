@@ -3,16 +3,23 @@
 import json
 import re
 import subprocess
+import time
 import urllib.request
 
 import grown
 import mt
+import test_estimate
 import test_ranks
 from test_serve import Served
 
 LANDING = {"what_is_seldom_there"}
 
-TIMEOUT_S = {"every_command": 400, "what_is_seldom_there": 300}  # a checker written in Python, and some forty documents
+TIMEOUT_S = {"every_command": 400, "what_is_seldom_there": 300}  # a checker written in Python, and some eighty documents
+
+# One graph, of a torch that it does not name.
+GRAPH = {"format": "memtrace-graph", "version": 1, "devices": ["cuda:0", "cpu"], "storages": [[0, 4096], [1, 4096]], "graphs": [
+    {"name": "joint", "nodes": [{"name": "primals_1", "op": "placeholder", "target": "primals_1", "inputs": [], "outputs": [0]},
+                                {"name": "relu", "op": "call_function", "target": "aten.relu.default", "inputs": [0], "outputs": [1]}]}]}
 
 WITHIN = {"mlp": "0", "transformer": "block"}  # a module that allocates itself
 
@@ -170,6 +177,18 @@ def test_what_is_seldom_there():
         mt.check({"schema", "version", "report", "lanes", "categories"} < set(events), f"{set(events)}")
 
 
+def window_of_a_rank(tmp):
+    """What a rank's flight recorder wrote; its window begins with what lived then."""
+    with mt.job("mlp", wrapper=("env", "RANK=0", "WORLD_SIZE=2")) as job, \
+            mt.start("record", "-p", str(job.pid), "--window", "2s", "-o", str(tmp / "rank.mtr")) as tracer:
+        mt.wait_attached(tracer, job.pid)
+        before = mt.steps_of(job)
+        mt.wait_until(lambda: mt.steps_of(job) > before, "steps", 60)
+        time.sleep(4)
+        mt.finish(tracer, tmp / "rank.mtr")
+    return tmp / "rank.mtr"
+
+
 def test_every_command():
     need_checker()
     asked = {}  # path of a document: its schema's name, and the command that wrote it
@@ -195,11 +214,19 @@ def test_every_command():
             check("check", "check", path, "--max-peak", "1", "--json", codes=(5,))
             check("estimate", "estimate", path, "--json")
             check("estimate", "estimate", path, "--json", "--optimizer", "sgd", "--dtype", "bf16", "--shard", "8")
+            check("estimate", "estimate", path, "--json", "--batches", "8", "--batch", "40", "--budget", "100M")
+            check("estimate", "estimate", path, "--json", "--checkpoint", "*")
+            check("estimate", "estimate", path, "--json", "--checkpoint", "*", "--budget", "1K")
+            for by in ("category", "device", "module", "name", "op", "process", "region", "stack"):
+                check("moment", "report", path, "--json", "--at", "peak", "--by", by)
             if name == "transformer":  # the other's lines are the same, and ten times as many
                 check("op-trace", "export", path, "--to", "op-trace")
                 check("op-trace", "export", path, "--to", "op-trace", "--from", "0s", "--category", "activation", "--module", "block", "--op", "*")
                 check("jsonl", "export", path, "--to", "jsonl", "--ops")
                 check("jsonl", "export", path, "--to", "jsonl", "--at", "peak", "--category", "activation", "--module", "block", "--op", "*")
+                for by in ("category", "device", "module", "name", "op", "process", "region", "symbol"):
+                    check("report", "report", path, "--json", "--by", by)
+                check("report", "report", path, "--json", "--leaks", "--top", "1")
         some = tmp / "some.mtr"
         grown.record(some, mt.shared_job("mlp"), lambda rep: "mean_step" in rep.get("sampling", {}), "a step of a window", "--steps", 1,
                      "--every", "0.5s")
@@ -207,10 +234,27 @@ def test_every_command():
         mt.check("mean_step" in json.loads(check("report", "report", some, "--json").read_text())["sampling"], "no step was traced")
         for by in ("op", "category", "device", "module", "name", "region", "symbol", "stack"):
             check("diff", "diff", paths["mlp"], paths["transformer"], "--json", "--by", by)
+        both = tmp / "both.mtr"
+        mt.ok(mt.memtrace("merge", *paths.values(), "-o", both))
+        check("report", "report", both, "--json")
+        check("estimate", "estimate", *paths.values(), "--json", "--batches", "8,16", "--batch", "40")
         at_work = mt.shared_job("mlp").pid, mt.shared_job("transformer").pid
         check("ps", "ps", "--json")
+        check("ps", "ps", "--json", "--all")
         check("plan", "plan", "-p", at_work[0], "--json")
+        check("plan", "plan", "-p", at_work[0], "-p", at_work[1], "--json", "--probes", "framework,flow,ops,views,host")
+        check("report", "-p", at_work[0], "--json", "-d", "2")
         mt.rest_shared()
+        rank = window_of_a_rank(tmp)
+        mt.check(json.loads(check("report", "report", rank, "--json", "--by", "rank").read_text())["devices"]["cpu"]["carried_blocks"], "no window")
+        check("moment", "report", rank, "--json", "--at", "peak", "--by", "rank")
+        check("diff", "diff", rank, rank, "--json", "--by", "rank")
+        graphs = tmp / "graphs"
+        graphs.mkdir()
+        (graphs / "one.json").write_text(json.dumps(GRAPH))
+        for graph in ("one", *test_estimate.graphs_of(graphs, 4, 7)):
+            check("estimate-graph", "estimate", graphs / f"{graph}.json", "--json")
+        check("estimate-graph", "estimate", graphs / "one.json", "--json", "--device", "cpu")
         seen = {name for name, _ in asked.values()}
         mt.check(seen == {p.name.split(".")[0] for p in (mt.ROOT / "docs/schema").glob("*.schema.json")}, f"checked: {seen}")
         done = against_schemas([(name, path) for path, (name, _) in asked.items()])
