@@ -862,6 +862,10 @@ static void a_root_that_has_it_itself(void **state)
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 7.00 GiB of it from Model itself", "");
 	f.modules[0].all.at_peak = 20 * GIB; /* most of what it holds is in others */
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 2.00 GiB of it from Model.q", "");
+	f.modules[1].name = (char *)"_orig_mod";
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 2.00 GiB of it from Model", "");
+	f.modules[1].name = (char *)"_orig_mod.q";
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 2.00 GiB of it from Model.q", "");
 	f.r.modules.cnt = 0;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; most from aten::empty, 6.00 GiB", "");
 }
@@ -1035,6 +1039,8 @@ static void what_compiled_code_made(void **state)
 	cats[CAT_ACTIVATION] = (struct report_cat){ .at_peak = GIB, .plain = 8 * (int64_t)GIB };
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 9 * GIB, ": 90 % activations, 10 % parameters",
 		 "half the batch saves up to 4.5");
+	f.r.flow.has_compiled = 1; /* no module in it runs: which keeps most is no question */
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 9 * GIB, "", "torch._functorch.config.activation_memory_budget = 0.5");
 }
 
 static void of_some_steps_the_command_records_all(void **state)

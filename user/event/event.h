@@ -119,7 +119,8 @@ enum ev_kind {
 #define EV_MACHINES_MAX 1024
 
 #define EV_ATTACH_BEGINS 1
-#define EV_PLACE_NOT_KNOWN "inductor: (not known)" /* the operator of a PLACE whose file could not be read */
+#define EV_GENERATED "inductor: " /* what each operator that stands for generated code begins with */
+#define EV_PLACE_NOT_KNOWN EV_GENERATED "(not known)" /* the operator of a PLACE whose file could not be read */
 /* model/model_levels.c has what each means. A session sends GAP, REST and ARMED; the others follow from boundaries of steps. */
 enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_MEETING, EV_LEVEL_TRACED, EV_LEVEL_TAIL,
 		      EV_LEVEL_STATES };

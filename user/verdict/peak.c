@@ -155,17 +155,29 @@ static struct facts_module root_itself(const struct report_modules *m)
 	return f;
 }
 
+/* What torch.compile made of a module has that as its only part: of that it is no word more. */
+static const char *in_compiled(const char *path)
+{
+	static const char own[] = "_orig_mod";
+	size_t len = sizeof(own) - 1;
+
+	if (strncmp(path, own, len) || (path[len] && path[len] != '.'))
+		return path;
+	return path + len + (path[len] == '.');
+}
+
 /* Whose most of it is: a module's, else an operator's; a part that is not worth a word is nobody's. */
 static void say_whose(char *text, const struct report *r, uint64_t peak)
 {
 	struct facts_module f = facts_of_peak_module(r), itself = root_itself(&r->modules);
 	char a[24], path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX];
+	const char *part = in_compiled(f.path);
 
 	if (itself.bytes > f.bytes && percent(itself.bytes, peak) >= PART_PERCENT)
 		say(text, "; %s of it from %s itself", fmt_bytes(a, itself.bytes), name(root, itself.root, "?"));
 	else if (percent(f.bytes, peak) >= PART_PERCENT)
-		say(text, "; %s of it from %s%s%s", fmt_bytes(a, f.bytes), name(root, f.root, ""), f.root[0] ? "." : "",
-		    name(path, f.path, "?"));
+		say(text, "; %s of it from %s%s%s", fmt_bytes(a, f.bytes), name(root, f.root, ""),
+		    f.root[0] && part[0] ? "." : "", name(path, part, f.root[0] ? "" : "the model"));
 	else if (r->ops.cnt && percent(r->ops.rows[0].at_peak, peak) >= PART_PERCENT)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
 }
@@ -260,6 +272,11 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 		say(l->next, "checkpoint %s: up to %s less; ", f.path, fmt_bytes(a, f.bytes));
 		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
 		say_estimate(j, l, how);
+	} else if (j->r->flow.has_compiled && is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
+		/* no module in it runs, so none has more than another */
+		say(l->next, "half the batch saves up to %s; or let the compiler recompute: "
+		    "torch._functorch.config.activation_memory_budget = 0.5 before it compiles",
+		    fmt_bytes(a, at_peak(d, CAT_ACTIVATION) / 2));
 	} else if (is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
 		say(l->next, "half the batch saves up to %s; which modules keep most: ",
 		    fmt_bytes(a, at_peak(d, CAT_ACTIVATION) / 2));

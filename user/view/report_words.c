@@ -97,6 +97,22 @@ int report_has_cats(const struct report *r)
 	return 0;
 }
 
+int report_has_use(const struct report *r)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+
+		for (unsigned c = 0; c < CAT_MAX; c++)
+			if (d->cats[c].plain > (int64_t)(d->peak / 100) || -d->cats[c].plain > (int64_t)(d->peak / 100))
+				return 1;
+	}
+	return 0;
+}
+
+const char report_words_use[] =
+	"At peak in torch.profiler's words, which call what nothing else names PARAMETER or INPUT. By use: what it is there "
+	"for, as the verdict counts it; --classes extended has that everywhere.";
+
 static const struct {
 	const char *key, *words;
 } progs[MT_PROG_MAX] = {

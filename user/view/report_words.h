@@ -30,6 +30,10 @@ uint64_t report_rss(const struct report *r, uint64_t *ret_peak);
 uint64_t report_framework_live(const struct report *r);
 /* Has any framework device a category but unknown? */
 int report_has_cats(const struct report *r);
+/* Of a device's peak torch.profiler's words name a part (a hundredth at least) otherwise than what it is used as. */
+int report_has_use(const struct report *r);
+/* What a table says of its column "by use", below it. */
+extern const char report_words_use[];
 /* "fw_new", "op" …: key in JSON; "tensor alloc", "operator" …: for people. By enum mt_prog; "?" unknown. */
 const char *prog_key(unsigned prog);
 const char *prog_words(unsigned prog);

@@ -104,6 +104,7 @@ const struct compiled *compiles__told(struct compiles *c, const struct names *na
 	if (!is_backward) {
 		k->before = before;
 		k->step = at ? at->step : 0;
+		c->cnt_before += before;
 		c->again += k->again && !before;
 		c->again_before += k->again && before;
 	}

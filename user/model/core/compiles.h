@@ -26,6 +26,7 @@ struct compiled {
 struct compiles {
 	struct compiled *v; /* COMPILES_MAX of them, a ring; NULL: none yet */
 	uint64_t cnt;	    /* forwards in all: the last is v[(cnt - 1) % COMPILES_MAX] */
+	uint64_t cnt_before; /* of these, from before the trace */
 	uint64_t ns;	    /* all of the trace, with backwards */
 	uint64_t again, again_ns, again_before; /* of the trace; their time; before it */
 	uint64_t added;	    /* the most that one of them added */

@@ -93,6 +93,22 @@ static int on_begin(void *ctx, const struct tl_event *ev, const struct stack_nod
 	return 0;
 }
 
+/* An operator's slice without a length. */
+static void feed__generated(struct feed *f, const struct tl_event *ev)
+{
+	const struct stack_node *n = stacks__node(f->stacks, stacks__at(f->stacks, ev));
+	struct open_frame frame = { .ts_ns = ev->ts_ns, .kind = OPEN_OP,
+				    .made = { ev->size, ev->module, ev->root, ev->phase, 1 } };
+	uint32_t number;
+
+	if (n->kind != STACK_OP)
+		return;
+	number = feed__thread(f, ev->pid, ev->tid);
+	if (f->ops->begin)
+		f->ops->begin(f->c, number, n, ev->ts_ns);
+	f->ops->end(f->c, ev->pid, ev->tid, number, n, &frame, ev->ts_ns);
+}
+
 static int on_end(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct open_frame *e,
 		  uint64_t ts_ns)
 {
@@ -174,6 +190,8 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 		return 0;
 	}
 	stacks__event(f->stacks, ev);
+	if (f->to->ops && is_line_of_generated(ev, f->to->names))
+		feed__generated(f, ev);
 	if (ev->kind == TL_STEP)
 		feed__step(f, ev);
 	else if (ev->kind == TL_MARK)

@@ -9,6 +9,11 @@
 #ifndef MT_VIEW_FOLD_OPEN_FRAMES_H
 #define MT_VIEW_FOLD_OPEN_FRAMES_H
 
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "event/event.h"
 #include "timeline/timeline.h"
 
 #define OPEN_THREADS_MAX (1u << 16)
@@ -21,6 +26,15 @@ struct open_made {
 	uint8_t phase;	      /* enum phase, of its first allocation */
 	uint8_t has_phase;
 };
+
+/*
+ * A line of generated code that allocates: nothing is entered there, so it is an operator for this moment. Only with none
+ * open does the model say one of these.
+ */
+static inline bool is_line_of_generated(const struct tl_event *ev, const struct names *names)
+{
+	return ev->kind == TL_CREATE && !strncmp(names__get(names, ev->op), EV_GENERATED, strlen(EV_GENERATED));
+}
 
 enum open_kind { OPEN_OP = 1, OPEN_NODE /* backward */, OPEN_REGION };
 

@@ -295,6 +295,22 @@ static int on_op(struct optrace *t, struct open_thread *th, const struct tl_even
 	return r;
 }
 
+/* With what it has allocated. */
+static int on_generated(struct optrace *t, const struct open_thread *th, const struct tl_event *ev)
+{
+	struct waiting *w;
+	int r = add_line(t, ev, OPTRACE_OP, &w);
+
+	w->line.name = ev->op;
+	w->line.phase = ev->phase;
+	w->has_phase = 1;
+	w->line.created = ev->size;
+	for (uint32_t i = 0; th && i < th->cnt; i++)
+		w->line.depth += th->open[i].kind == OPEN_OP;
+	t->ops++;
+	return r;
+}
+
 static int on_region(struct optrace *t, const struct tl_event *ev)
 {
 	struct waiting *w;
@@ -388,7 +404,7 @@ static int tells_depth(const struct tl_event *ev)
 
 static int apply(struct optrace *t, struct open_thread *th, const struct tl_event *ev)
 {
-	int is_ours = ev->dev == t->dev;
+	int is_ours = ev->dev == t->dev, r = 0;
 
 	switch (ev->kind) {
 	case TL_OP:
@@ -406,7 +422,11 @@ static int apply(struct optrace *t, struct open_thread *th, const struct tl_even
 		t->reserved = ev->size;
 		return 0;
 	default:
-		return is_ours ? on_memory(t, th, ev) : 0;
+		if (is_ours)
+			r = on_memory(t, th, ev);
+		if (!r && is_ours && !t->in_gap && is_line_of_generated(ev, t->to->names))
+			r = on_generated(t, th, ev);
+		return r;
 	}
 }
 

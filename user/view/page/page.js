@@ -1082,13 +1082,23 @@ function drawMoment() {
 		.sort((a, b) => b.size - a.size).slice(0, 8);
 	box.replaceChildren(h("h3", null, title), h("div", {class: "total", title: `${c.total} bytes`}, bytes(c.total)),
 		h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, over, bandsAt(t)].filter(Boolean).join(", ")),
-		contents(c),
+		contents(c), ...byUse(l, t),
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
 			h("td", {class: "name"}, b.name || bare(b.op) || (b.seenLate ? "from before the attach" : "no operator open"),
 			  b.module && !b.name ? h("span", {class: "whose"}, b.module) : "")))))
 			: h("p", {class: "empty"}, "none that the page holds"));
+}
+
+/* At a device's peak, where torch.profiler's words, which the picture has, name a part of it otherwise than what it is used as. */
+function byUse(l, t) {
+	const of = !l.pid && t === l.peakT && model.report.devices[l.dev], cats = of ? Object.entries(of.categories) : [];
+	const use = (c) => c.at_peak_plain ?? c.at_peak;
+	if (!cats.some(([, c]) => Math.abs(use(c) - c.at_peak) * 100 > of.peak))
+		return [];
+	const list = cats.filter(([, c]) => use(c)).sort(([, a], [, b]) => use(b) - use(a)).map(([name, c]) => `${bytes(use(c))} ${name}`);
+	return [h("p", {class: "note"}, `In torch.profiler's words. By what it is there for, as the verdict counts it: ${list.join(", ")}. An export with --classes extended draws it so.`)];
 }
 
 /* --- tables ----------------------------------------------------------------------------------------------- */

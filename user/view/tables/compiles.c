@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,16 @@ static void say_times(char text[SAID_MAX], const char *id)
 		say(text, ", frame %s the %lu%s time", frame, times, ordinal(times));
 }
 
+/* Compilers of C++ are processes, too, but hold nothing. */
+static bool are_of_several(const struct report *r)
+{
+	unsigned cnt = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		cnt += r->procs[i].peak || r->procs[i].host_peak;
+	return cnt > 1;
+}
+
 static void say_row(char text[SAID_MAX], const struct report *r, const struct report_recompile *k)
 {
 	char a[24], name[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
@@ -147,7 +158,7 @@ static void say_row(char text[SAID_MAX], const struct report *r, const struct re
 		say(text, "after %s: ", fmt_ns(a, k->ts_ns > r->run.start_ts_ns ? k->ts_ns - r->run.start_ts_ns : 0));
 	say(text, k->failed[0] ? "could not compile %s again" : "recompiled %s",
 	    fit(name, k->function, "a function", NAME_COLS));
-	if (r->procs_cnt > 1)
+	if (are_of_several(r))
 		say(text, " in process %u", k->pid);
 	say_times(text, k->id);
 	if (k->knows_bytes && k->added)

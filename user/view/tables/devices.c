@@ -170,16 +170,29 @@ void devices_json(struct json *j, const struct report *r, int is_brief)
 
 /* --- a row a device and category --------------------------------------------------------------------------- */
 
+static void by_use(struct cell *c, const void *row)
+{
+	c->num = report_cat__plain(&((const struct cat_row *)row)->cat);
+}
+
+static int has_use(const struct drawn *d)
+{
+	return report_has_use(d->r);
+}
+
+#define PEOPLE 1 /* columns of CSV are always the same */
+
 static const struct column cat_columns[] = {
 	{ NULL, "device", COL_DEV, OF(cat_row, dev), TEXT(1, 10) },
 	{ NULL, "category", COL_CAT, OF(cat_row, category), TEXT(2, 20) },
 	{ NULL, "live", COL_BYTES, OF(cat_row, cat.live), TEXT(3, 10) },
 	{ NULL, "at peak", COL_BYTES, OF(cat_row, cat.at_peak), TEXT(4, 10) },
 	{ NULL, "of peak", COL_SHARE, OF(cat_row, cat.at_peak), TEXT(5, 10) },
-	{ NULL, "mean", COL_BYTES, OF(cat_row, mean), TEXT(6, 10) },
+	{ NULL, "by use", COL_BYTES, VIA(by_use), .shown_if = has_use, .only = PEOPLE, TEXT(6, 10) },
+	{ NULL, "mean", COL_BYTES, OF(cat_row, mean), TEXT(7, 10) },
 };
 
-const struct table cat_table = TABLE(cat_columns);
+const struct table cat_table = TABLE(cat_columns, .variant = PEOPLE), cat_csv_table = TABLE(cat_columns);
 
 size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX])
 {
@@ -190,7 +203,7 @@ size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat
 		const struct report_cat *cat = &dev->cats[c];
 		uint64_t mean = ns ? (uint64_t)((double)cat->byte_ns / (double)ns) : 0;
 
-		if (cat->live || cat->at_peak || mean)
+		if (cat->live || cat->at_peak || cat->plain || mean)
 			rows[cnt++] = (struct cat_row){ dev->dev, c, *cat, mean };
 	}
 	return cnt;
@@ -213,7 +226,7 @@ size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, st
 	size_t cnt = cat_rows(r, dev, rows), kept = 0;
 
 	qsort(rows, cnt, sizeof(*rows), by_part);
-	while (kept < cnt && (all || rows[kept].cat.at_peak || rows[kept].cat.live))
+	while (kept < cnt && (all || rows[kept].cat.at_peak || rows[kept].cat.live || rows[kept].cat.plain))
 		kept++;
 	return kept;
 }
@@ -233,11 +246,9 @@ void cats_text(struct page *p, const struct report *r, int all)
 		for (size_t k = 0; k < cnt; k++)
 			table_lines__row(&l, &rows[k]);
 	}
-	if (r->flow.has_compiled && r->classes == CLASSES_COMPAT)
-		page__item(p, 2, "These are torch.profiler's words: of what compiled forwards keep for backward it calls a "
-				 "part PARAMETER or INPUT. --classes extended calls it ACTIVATION, and so does the verdict "
-				 "on the peak.");
+	if (report_has_use(r))
+		page__item(p, 2, report_words_use);
 	if (r->flow.has_parts && r->classes == CLASSES_COMPAT)
-		page__item(p, 2, "Parameters here are parts of other tensors (DTensor, FSDP), for which torch.profiler has no "
-				 "words: --classes extended has some for what is gathered and sent.");
+		page__item(p, 2, "Parameters here are parts of other tensors (DTensor, FSDP, quantised), for which "
+				 "torch.profiler has no words: --classes extended has some for what FSDP gathers and sends.");
 }

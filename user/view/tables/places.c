@@ -29,10 +29,9 @@ static void graph_words(struct cell *c, const void *row)
 /* All of the table are inductor's. */
 static void kernel(struct cell *c, const void *row)
 {
-	static const char prefix[] = "inductor: ";
 	const char *op = ((const struct report_place *)row)->op;
 
-	c->text = strncmp(op, prefix, sizeof(prefix) - 1) ? op : op + sizeof(prefix) - 1;
+	c->text = strncmp(op, EV_GENERATED, strlen(EV_GENERATED)) ? op : op + strlen(EV_GENERATED);
 }
 
 static const struct column columns[] = {

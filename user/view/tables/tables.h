@@ -36,7 +36,7 @@ struct cat_row {
 	struct report_cat cat;
 	uint64_t mean; /* bytes */
 };
-extern const struct table dev_table, cat_table;
+extern const struct table dev_table, cat_table, cat_csv_table;
 size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX]); /* returns how many */
 /* The same, what the peak is most of first; not all: without those of which nothing lived then or lives now. */
 size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int all);

@@ -53,7 +53,7 @@ static int put_cats(struct outbuf *o, const struct report *r, const struct drawn
 		return -ENOMEM;
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		cnt += cat_rows(r, &r->devs[i], rows + cnt);
-	table__csv(o, &cat_table, d, rows, cnt, sizeof(*rows));
+	table__csv(o, &cat_csv_table, d, rows, cnt, sizeof(*rows));
 	free(rows);
 	return 0;
 }

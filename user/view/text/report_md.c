@@ -83,6 +83,8 @@ static void put_cats(struct page *p, const struct report *r)
 		for (size_t k = 0; k < cnt; k++)
 			table_md__row(&l, &rows[k]);
 	}
+	if (report_has_use(r))
+		page__printf(p, "\n%s\n", report_words_use);
 }
 
 static void put_modules(struct page *p, const struct report *r, size_t top)

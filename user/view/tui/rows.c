@@ -56,15 +56,21 @@ static void fill_regions(struct tui_rows *rows, struct drawn *d, const struct re
 
 struct part {
 	const char *name;
-	uint64_t at_peak, live;
+	uint64_t at_peak, live, use;
 };
+
+static int has_use(const struct drawn *d)
+{
+	return !d->is_then && report_has_use(d->r);
+}
 
 static const struct column peak_cols[] = {
 	{ NULL, "at the peak", COL_TEXT, OF(part, name), TUI(1, 20, .wide = 1) },
 	{ NULL, "", COL_BAR, OF(part, at_peak), TUI(2, 20, 70, 1) },
 	{ NULL, "bytes", COL_BYTES, OF(part, at_peak), TUI(3, 9) },
 	{ NULL, "of peak", COL_SHARE, OF(part, at_peak), TUI(4, 8) },
-	{ NULL, "live now", COL_BYTES, OF(part, live), TUI(5, 9) },
+	{ NULL, "by use", COL_BYTES, OF(part, use), .shown_if = has_use, TUI(5, 9) },
+	{ NULL, "live now", COL_BYTES, OF(part, live), TUI(6, 9) },
 };
 
 static const struct table peak_table = TABLE(peak_cols);
@@ -78,9 +84,10 @@ static void fill_peak(struct tui_rows *rows, struct drawn *d, const struct repor
 	if (report_has_cats(r) && dev) {
 		d->whole = dev->peak;
 		for (unsigned c = 0; c < CAT_MAX; c++) {
-			struct part part = { category_name((enum category)c), dev->cats[c].at_peak, dev->cats[c].live };
+			struct part part = { category_name((enum category)c), dev->cats[c].at_peak, dev->cats[c].live,
+					     report_cat__plain(&dev->cats[c]) };
 
-			if (part.at_peak || part.live)
+			if (part.at_peak || part.live || part.use)
 				tui_rows__add(rows, d, &part)->style = (uint8_t)(TUI_CAT0 + c);
 		}
 		return;
@@ -89,9 +96,9 @@ static void fill_peak(struct tui_rows *rows, struct drawn *d, const struct repor
 	for (size_t i = 0; i < r->ops.cnt; i++)
 		if (r->ops.rows[i].at_peak)
 			tui_rows__add(rows, d,
-				      &(struct part){ r->ops.rows[i].name, r->ops.rows[i].at_peak, r->ops.rows[i].live });
+				      &(struct part){ r->ops.rows[i].name, r->ops.rows[i].at_peak, r->ops.rows[i].live, 0 });
 	if (none->at_peak)
-		tui_rows__add(rows, d, &(struct part){ "(no operator open)", none->at_peak, none->live });
+		tui_rows__add(rows, d, &(struct part){ "(no operator open)", none->at_peak, none->live, 0 });
 }
 
 /* --- blocks and threads ----------------------------------------------------------------------------- */
