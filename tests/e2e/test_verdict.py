@@ -99,6 +99,9 @@ def test_state_of_some_steps():
         mt.check(lines[0]["kind"] == "state" and rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"], f"{lines}")
         said = re.search(r"in (?:each|\d+) of (\d+) traced steps", lines[0]["text"])
         mt.check(not said or int(said[1]) == rep["sampling"]["steps_traced"], f"{lines[0]['text']}: {rep['sampling']['steps_traced']}")
+        heads = [re.search(r"[\d.]+(?: k)? steps \([\d.]+/s\), \d+ traced", " ".join(mt.ok(mt.memtrace("report", d / "a.mtr", *form)).stdout.split()))
+                 for form in ((), ("--md",))]
+        mt.check(all(heads) and heads[0][0] == heads[1][0], f"steps in the head of the report and as Markdown: {heads}")
         command = lines[0]["command"]
         mt.check(f"-p {job.pid} " in command, command)
         done = subprocess.run(["sh", "-c", command], cwd=d, env={**os.environ, "PATH": f"{os.path.dirname(mt.MEMTRACE)}:{os.environ['PATH']}"},

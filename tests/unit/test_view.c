@@ -146,6 +146,30 @@ static void report_golden(const char *name, const struct report *r, const struct
 	mem_golden(&m, name);
 }
 
+/* Marks may tell of more or fewer steps than were seen of a recording of some: both heads say how many were seen. */
+static void test_steps_of_some(void **state)
+{
+	struct report r = fix_report();
+	struct report_gap gap = { r.run.start_ts_ns + 1, r.run.end_ts_ns - 1, r.run.end_ts_ns - r.run.start_ts_ns - 2 };
+	struct mem text, md;
+
+	(void)state;
+	r.sampling.is_on = 1;
+	r.sampling.gaps = &gap;
+	r.sampling.gaps_cnt = 1;
+	r.sampling.steps_seen = r.marks.steps_total - 2;
+	r.sampling.steps_traced = 3;
+	mem_open(&text);
+	mem_open(&md);
+	assert_int_equal(view_report_text(text.f, &r, &(struct view_opts){ .top = 3, .width = 200 }), 0);
+	assert_int_equal(view_report_md(md.f, &r, &(struct view_opts){ .top = 3 }), 0);
+	assert_int_equal(fclose(text.f) + fclose(md.f), 0);
+	assert_non_null(strstr(text.text, ", 1003 steps (334/s), 3 traced\n"));
+	assert_non_null(strstr(md.text, ", 1003 steps (334/s), 3 traced\n"));
+	free(text.text);
+	free(md.text);
+}
+
 static void test_report_text(void **state)
 {
 	struct report r = fix_report(), empty = fix_empty(), hostile = fix_hostile();
@@ -547,6 +571,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),
+		cmocka_unit_test(test_steps_of_some),
 		cmocka_unit_test(test_tables), cmocka_unit_test(test_helpers_after_the_job),
 		cmocka_unit_test(test_generated_files_gone),
 		cmocka_unit_test(test_report_csv),

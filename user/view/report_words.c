@@ -196,6 +196,22 @@ const char *report_words_traced(char buf[TRACED_MAX], const struct report *r)
 	return buf;
 }
 
+const char *report_words_steps(char buf[STEPS_SAID_MAX], const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+	bool is_some = s->is_on && s->gaps_cnt && s->steps_seen;
+	uint64_t steps = is_some ? s->steps_seen : r->marks.steps_total, ns = r->run.end_ts_ns - r->run.start_ts_ns;
+	char a[24], b[24], traced[40] = "";
+
+	buf[0] = '\0';
+	if (is_some)
+		snprintf(traced, sizeof(traced), ", %s traced", fmt_count(a, (double)s->steps_traced));
+	if (steps)
+		snprintf(buf, STEPS_SAID_MAX, "%s steps (%s/s)%s", fmt_count(a, (double)steps),
+			 fmt_count(b, ns ? (double)steps * 1e9 / (double)ns : 0), traced);
+	return buf;
+}
+
 const char *proc_state(char *buf, const struct report_proc *p)
 {
 	int status = (int)p->exit_status;

@@ -58,13 +58,14 @@ static void put_verdict(struct page *p, const struct report *r, const char *path
 
 static void put_head(struct page *p, const struct report *r)
 {
-	char when[32], took[TRACED_MAX], steps[24];
+	char when[32], took[TRACED_MAX], steps[STEPS_SAID_MAX];
 
 	page__put(p, "\n");
 	put_words(p, r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, COMMAND_COLS);
-	page__printf(p, "  \nprocess %u, %s, %s, %s steps\n", r->run.pid,
-		     fmt_time(when, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns),
-		     report_words_traced(took, r), fmt_count(steps, (double)r->marks.steps_total));
+	report_words_steps(steps, r);
+	page__printf(p, "  \nprocess %u, %s, %s%s%s\n", r->run.pid,
+		     fmt_time(when, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns), report_words_traced(took, r),
+		     steps[0] ? ", " : "", steps);
 }
 
 static void put_cats(struct page *p, const struct report *r)

@@ -39,25 +39,10 @@ static double per_second(uint64_t n, uint64_t ns)
 
 /* --- who and how long -------------------------------------------------------------------------- */
 
-/* ", 199 steps (27/s), 3 traced" */
-static void put_steps(char *text, size_t size, const struct report *r, uint64_t ns)
-{
-	const struct report_sampling *s = &r->sampling;
-	bool is_some = s->is_on && s->gaps_cnt && s->steps_seen;
-	uint64_t steps = is_some ? s->steps_seen : r->marks.steps_total;
-	char a[24], b[24];
-
-	if (steps)
-		snprintf(text, size, ", %s steps (%s/s)", fmt_count(a, (double)steps), fmt_count(b, per_second(steps, ns)));
-	if (is_some)
-		snprintf(text + strlen(text), size - strlen(text), ", %s traced", fmt_count(a, (double)s->steps_traced));
-}
-
 static void put_head(struct page *p, const struct report *r)
 {
 	uint64_t ns = r->run.end_ts_ns - r->run.start_ts_ns, events = report_events_sum(r); /* ns: steps need no probes */
-	char safe[TEXT_BYTES_MAX], text[240], b[24], c[24], traced[TRACED_MAX];
-	size_t n;
+	char safe[TEXT_BYTES_MAX], text[240], b[24], c[24], traced[TRACED_MAX], steps[STEPS_SAID_MAX];
 
 	page__style(p, STYLE_BOLD);
 	if (r->run.pid || !r->procs_cnt)
@@ -70,10 +55,10 @@ static void put_head(struct page *p, const struct report *r)
 	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, p->width - 20);
 	page__put(p, safe);
 	page__end_line(p);
-	n = (size_t)snprintf(text, sizeof(text), "%s, %s, %s events (%s/s)",
-			     fmt_time(safe, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns), report_words_traced(traced, r),
-			     fmt_count(b, (double)events), fmt_count(c, per_second(events, ns)));
-	put_steps(text + n, sizeof(text) - n, r, ns);
+	report_words_steps(steps, r);
+	snprintf(text, sizeof(text), "%s, %s, %s events (%s/s)%s%s",
+		 fmt_time(safe, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns), report_words_traced(traced, r),
+		 fmt_count(b, (double)events), fmt_count(c, per_second(events, ns)), steps[0] ? ", " : "", steps);
 	page__flow(p, 0, text);
 }
 
