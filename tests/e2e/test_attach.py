@@ -242,7 +242,7 @@ def test_max_loss_is_the_line():
         lost = sum(n for reason, n in told.items() if reason in counted_losses())
         mt.check(lost > 100, f"nothing was lost, so nothing is tested: {told}")
         mt.ok(mt.memtrace("export", path, "--to", "csv", "-o", tmp / "b.csv"), (3,))
-        for what in (("report", path), ("report", path, "--json"), ("diff", path, path),
+        for what in (("report", path), ("report", path, "--json"), ("diff", path, path), ("estimate", path), ("estimate", path, "--optimizer", "sgd"),
                      ("export", path, "--to", "csv", "--force", "-o", tmp / "b.csv")):
             mt.ok(mt.memtrace(*what, "--max-loss", lost - 1), (3,))
             done = mt.ok(mt.memtrace(*what, "--max-loss", lost))

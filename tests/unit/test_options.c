@@ -521,6 +521,25 @@ static char *text_of(void (*write)(FILE *f, enum command c), enum command c)
 	return text;
 }
 
+/* Of each command those that it can end with. */
+static const char *const codes_of[CMD_CNT] = {
+	[CMD_LIVE] = "01234",	  [CMD_RECORD] = "01234N", [CMD_REPORT] = "0123", [CMD_EXPORT] = "0123", [CMD_DIFF] = "01235",
+	[CMD_MERGE] = "012",	  [CMD_ESTIMATE] = "0123", [CMD_PLAN] = "012",	  [CMD_DOCTOR] = "012",	 [CMD_SERVE] = "01234",
+	[CMD_PS] = "012",	  [CMD_COMPLETION] = "012", [CMD_CHECK] = "01235", [CMD_MCP] = "012",
+};
+
+static void check_codes(const char *help, const char *want)
+{
+	const char *p = strstr(help, "\nExit codes:\n");
+	char got[16] = "";
+	size_t n = 0;
+
+	assert_non_null(p);
+	for (p = strchr(p + 1, '\n') + 1; !strncmp(p, "  ", 2) && n + 1 < sizeof(got); p = strchr(p, '\n') + 1)
+		got[n++] = p[2];
+	assert_string_equal(got, want);
+}
+
 static void test_help(void **state)
 {
 	(void)state;
@@ -531,7 +550,7 @@ static void test_help(void **state)
 			if (d->cmds & (1u << c))
 				assert_non_null(strstr(help, d->name));
 		assert_non_null(strstr(help, "Examples:"));
-		assert_non_null(strstr(help, "Exit codes:"));
+		check_codes(help, codes_of[c]);
 		for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n"))
 			assert_true(strlen(line) <= 84); /* bytes; 80 columns */
 		free(help);

@@ -127,7 +127,7 @@ static void help_options(FILE *out, enum command cmd)
 }
 
 #define TRACES (1u << CMD_LIVE | 1u << CMD_RECORD | 1u << CMD_SERVE)
-#define REPLAYS (1u << CMD_REPORT | 1u << CMD_EXPORT | 1u << CMD_DIFF | 1u << CMD_CHECK)
+#define REPLAYS (1u << CMD_REPORT | 1u << CMD_EXPORT | 1u << CMD_DIFF | 1u << CMD_CHECK | 1u << CMD_ESTIMATE)
 
 /* Where they can occur; others can everywhere. */
 static int has_code(enum command cmd, const char *code)

@@ -635,7 +635,7 @@ const struct option_def option_defs[] = {
 	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",
 	  TRACING | PLAN, on_force_perf },
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
-	  TRACING | REPORT | EXPORT | DIFF | CHECK, on_max_loss },
+	  TRACING | REPORT | EXPORT | DIFF | CHECK | ESTIMATE, on_max_loss },
 	{ "--max-overhead", 0, "PERCENT", "trace some whole steps now and then, so that the job loses at most so much of its "
 	  "time, from about half a minute on: what they cost is measured on its own steps (docs/sampling.md). Where this "
 	  "kernel cannot do that all is traced; if that, or what stays set between windows, takes more for three seconds on "
