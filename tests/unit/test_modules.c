@@ -353,6 +353,47 @@ static void memory_at_the_marks_of_steps(void **state)
 	assert_int_equal(rep->marks.rows[1].at.peak, 1510);
 }
 
+/* A forward of 1000 bytes, and what the optimizer makes and keeps. */
+static void step_that_keeps(uint64_t size)
+{
+	dies(op(LINEAR, 0, 1000));
+	region("Optimizer.step#Adam.step", 1);
+	if (size)
+		(void)op(0, 0, size);
+	region("", 0);
+}
+
+static void check_settling(const uint64_t *kept, const char *want)
+{
+	char got[32] = "";
+
+	define_net();
+	for (size_t i = 0; i < strlen(want); i++)
+		step_that_keeps(kept[i]);
+	report();
+	assert_int_equal(rep->marks.steps_cnt, strlen(want));
+	for (size_t i = 0; i < rep->marks.steps_cnt; i++)
+		got[i] = rep->marks.steps[i].is_settling ? 's' : '-';
+	assert_string_equal(got, want);
+}
+
+/* The first steps make the optimizer's state; the first that keeps less than 1 % of its peak ends it, whatever comes then. */
+static void first_steps_settle(void **state)
+{
+	static const uint64_t kept[] = { 400, 400, 10, 400, 0 };
+
+	(void)state;
+	check_settling(kept, "ss---");
+}
+
+static void nobody_settles_for_long(void **state)
+{
+	static const uint64_t kept[] = { 400, 400, 400, 400, 400, 400, 400 };
+
+	(void)state;
+	check_settling(kept, "sssss--");
+}
+
 /* out = model(x); loss = …; optimizer.zero_grad(); loss.backward() */
 static void zero_grad_may_stand_between_forward_and_backward(void **state)
 {
@@ -969,6 +1010,8 @@ int main(void)
 		T(a_gpu_s_backward_has_a_thread_of_its_own),
 		T(phases_of_a_step_and_their_marks),
 		T(memory_at_the_marks_of_steps),
+		T(first_steps_settle),
+		T(nobody_settles_for_long),
 		T(a_step_of_several_forwards),
 		T(zero_grad_may_stand_between_forward_and_backward),
 		T(a_batch_is_no_forward),
