@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """More ranks than a machine has: Prometheus above Prometheus for now, Parquet and DuckDB for then (docs/ranks.md)."""
 import contextlib
+import functools
 import http.server
 import json
 import os
+import pathlib
 import re
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -111,16 +114,24 @@ def parquet_python():
     raise mt.Skip("no pyarrow and duckdb: tools/make-venv parquet")
 
 
-def fleet(tmp, count, heavy):
-    """count recordings made of one, in tmp/fleet."""
+@functools.cache
+def one_rank():
+    """A recording of a job of one rank, for all tests of this file."""
+    one_rank.keep = tempfile.TemporaryDirectory(prefix="mt-e2e-fleet-")  # removed when the runner ends
+    path = pathlib.Path(one_rank.keep.name) / "one.mtr"
+    job = ("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", mt.PYTHON, str(mt.JOBS / "mlp.py"), "--steps", "30")
+    mt.ok(mt.memtrace("record", "-q", "-o", path, "--", *job, env=env()))
+    return path
+
+
+def fleet(tmp, count, heavy, name="fleet"):
+    """count recordings made of one, in tmp/NAME."""
     mt.need_root()
     make = mt.make("build/tests/gen_ranks")
     mt.check(make.returncode == 0, make.stderr)
-    job = ("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", mt.PYTHON, str(mt.JOBS / "mlp.py"), "--steps", "30")
-    mt.ok(mt.memtrace("record", "-q", "-o", tmp / "one.mtr", "--", *job, env=env()))
-    (tmp / "fleet").mkdir()
-    subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", str(count), tmp / "fleet", str(heavy)], check=True)
-    return sorted((tmp / "fleet").iterdir())
+    (tmp / name).mkdir()
+    subprocess.run([mt.BUILD / "tests" / "gen_ranks", one_rank(), str(count), tmp / name, str(heavy)], check=True)
+    return sorted((tmp / name).iterdir())
 
 
 def test_align():
@@ -138,6 +149,25 @@ def test_align():
             mt.check(apart_ns or len(ranks["steps"]) >= 20, f"{how}: {len(ranks['steps'])} steps of both")
             mt.check("wall clock" in text if apart_ns else "rank-0008.mtr" in text and "7.919" in text, text)
     mt.expect_failure(mt.memtrace("merge", "a.mtr", "b.mtr", "-o", "c.mtr", "--align", "stars"), 2, "stars", "hint: ")
+
+
+def test_diff_by_rank():
+    """Rank 1 has blocks a quarter larger in B, rank 0 the same in both: its row alone has grown, by what the reports of both say."""
+    with mt.scratch() as tmp:
+        a, b = tmp / "a.mtr", tmp / "b.mtr"
+        for out, heavy in ((a, 2), (b, 1)):
+            mt.ok(mt.memtrace("merge", *fleet(tmp, 3, heavy, f"{heavy}")[:2], "-o", out))
+        peaks = [{r["rank"]: r["peak"] for r in json.loads(mt.ok(mt.memtrace("report", path, "--by", "rank", "--json")).stdout)["ranks"]["list"]}
+                 for path in (a, b)]
+        doc = json.loads(mt.ok(mt.memtrace("diff", a, b, "--by", "rank", "--json")).stdout)
+        text = mt.ok(mt.memtrace("diff", a, b, "--by", "rank")).stdout
+    rows = {r["name"]: (r["a"]["at_peak"], r["b"]["at_peak"], r["change"]["at_peak"]) for r in doc["rows"]}
+    want = {f"rank {n}": (peaks[0][n], peaks[1][n], peaks[1][n] - peaks[0][n]) for n in (0, 1)}
+    mt.check(doc["by"] == "rank" and rows == want and doc["rows"][0]["name"] == "rank 1", f"{doc['rows']}, and not {want}")
+    mt.check(want["rank 0"][2] == 0 and want["rank 1"][2] > peaks[0][1] / 5, f"{want}")
+    mt.check(doc["summary"].startswith("The peak rose from "), doc["summary"])
+    shown = re.findall(r"^  (rank \d) ", text, re.M)
+    mt.check(shown == ["rank 1"] and text.startswith(doc["summary"].split(":")[0]), f"{text}")
 
 
 def parquet(python, *args):

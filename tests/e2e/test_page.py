@@ -239,6 +239,8 @@ def test_begins_with_a_step():
         mt.check(begin - 0.03 * life <= a <= begin and begin + life <= b <= begin + 1.03 * life and len(rows) > 8,
                  f"{a} to {b}, the peak's step from {begin} on for {life}")
         mt.check(page.js("location.hash") == "", "an address that nobody asked for")
+        legend = page.js("[...document.querySelectorAll('#phase-key > span')].map((e) => [e.textContent, e.firstChild.style.background])")
+        mt.check([name for name, _ in legend] == ["forward", "backward", "optimizer"] and len({color for _, color in legend}) == 3, f"{legend}")
         page.press("#zoom-all")
         mt.check(page.js("memtrace.state.range") is None, "all is not all")
         says_the_peaks_step(page, recording())

@@ -5,6 +5,7 @@ The FSDP tests are PyTorch's own test_fully_shard_memory.py from outside: jobs/f
 that file's arithmetic expects; what each rank held at its marks is memtrace's word.
 """
 import collections
+import csv
 import json
 import os
 import pathlib
@@ -73,6 +74,52 @@ def check_sums(rep, k):
         mt.check(at_peak == row["peak"], f"rank {row['rank']}: its categories make {at_peak} of the peak {row['peak']}")
 
 
+# --- a part of it ----------------------------------------------------------------------------------------------
+
+MADE = ("module", "module_root", "phase")  # of a "create", not of what was there before
+
+
+def part_of(rows, pids, begin, end):
+    """Of the lines of an export those of these processes after `begin` up to `end`; before them what lived at `begin`, as it was then."""
+    own, live = [r for r in rows if int(r["pid"]) in pids], {}
+    for r in own:
+        if int(r["t"]) > begin:
+            break
+        if r["ev"] in ("create", "preexisting"):
+            live[r["id"]] = {k: v for k, v in r.items() if k not in MADE} | {"t": type(r["t"])(begin), "ev": "preexisting"}
+        elif r["ev"] == "version":
+            live[r["id"]] |= {k: r[k] for k in ("version", "cat")}
+        elif r["ev"] == "destroy":
+            del live[r["id"]]
+    return [*sorted(live.values(), key=lambda r: int(r["id"])), *(r for r in own if begin < int(r["t"]) <= end)]
+
+
+def check_parts(path, rep):
+    """What --pid, --rank, --from and --until leave of an export is exactly the part."""
+    def lines(to, *args):
+        text = mt.ok(mt.memtrace("export", path, "--to", to, "--ops", *args)).stdout.splitlines()
+        return [json.loads(line) for line in text] if to == "jsonl" else [{k: v for k, v in r.items() if v} for r in csv.DictReader(text)]
+
+    rank_of = {p["pid"]: p.get("rank", {}).get("rank") for p in rep["processes"]}
+    pid = next(r["pid"] for r in rep["ranks"]["list"] if r["rank"] == 0)
+    for to in ("jsonl", "csv"):
+        whole = lines(to)
+        ends = sorted(int(r["t"]) for r in whole if r.get("mark") == "step")
+        begin, end = ends[len(ends) // 3], ends[-len(ends) // 3]
+        times = {"from": f"{(begin - rep['start_ns']) / 1e9:.9f}s", "to": f"{(end - rep['start_ns']) / 1e9:.9f}s"}
+        stretch = ("--from", times["from"], "--until", times["to"])
+        for args, pids, span, said in ((("--pid", pid), {pid}, (0, 1 << 63), {"pids": [pid]}),
+                                       (("--rank", 0), {p for p in rank_of if rank_of[p] == 0}, (0, 1 << 63), {"rank": 0}),
+                                       (("--rank", 1, *stretch), {p for p in rank_of if rank_of[p] == 1}, (begin, end), {**times, "rank": 1}),
+                                       (stretch, set(rank_of), (begin, end), times)):
+            got, want = lines(to, *args), part_of(whole, pids, *span)
+            if to == "jsonl":
+                mt.check(got[0]["ev"] == "filter" and got.pop(0)["filter"] == said, f"{args}: {got[0]}")
+            mt.check(50 < len(want) < len(whole), f"{args}: {len(want)} of {len(whole)} lines: nothing is tested")
+            mt.check(got == want, f"{to} {args}: {len(got)} lines, not {len(want)}; "
+                     f"{next(((a, b) for a, b in zip(got, want) if a != b), 'the others are the same')}")
+
+
 # --- everybody is followed ------------------------------------------------------------------------------------
 
 # What jobs/ranks.py has.
@@ -90,6 +137,7 @@ def test_launched_imbalance():
         rep, k = ranks_of(tmp / "a.mtr")
         events = mt.export(tmp / "a.mtr")
         text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "rank")).stdout
+        check_parts(tmp / "a.mtr", rep)
     mt.check(len(said) == 2, f"{said}")
     procs = {p["pid"]: p for p in rep["processes"]}
     for job in said:

@@ -250,6 +250,12 @@ def test_record_of_all_jobs():
         tracer.signal(signal.SIGINT)
         mt.check(tracer.wait() in (0, 3), f"{tracer.err}")
         mt.check_goes_on(late)
+        live = mt.ok(mt.memtrace("-a", "-d", 2, "--max-overhead", "none"), (0, 3))  # it begins when all have their probes
+        mt.check(re.search(rf"^attached to {late.pid} ", live.stderr, re.M), live.stderr)
+        held = re.findall(r"^time_s=[\d.]+ cpu\.live=(\d+) .* steps=\d+ lost=", live.stdout, re.M)
+        mt.check(held and int(held[-1]) > 0, live.stdout[:2000])
+        mt.check(re.search(r"^All jobs of the machine: \d+ process(es)? \(--by process\)\n", live.stdout, re.M), live.stdout[-3000:])
+        mt.check_goes_on(late)
         mt.check(other.alive(), "a process that is no job")
         rep = mt.report(tmp / "a.mtr", (0, 3))
     births = {p["pid"]: p["allocs"] for p in rep["processes"]}

@@ -24,9 +24,9 @@ def build():
 
 
 class Run:
-    """One recorded run of a target: .truth, .report, .events (jsonl), .lost (what is not 0)."""
+    """One recorded run of a target: .truth, .report, .events (jsonl), .parts (the same of each of `devices`), .lost (what is not 0)."""
 
-    def __init__(self, target, probes, before_go=None, second=None, codes=(0,), options=()):
+    def __init__(self, target, probes, before_go=None, second=None, codes=(0,), options=(), devices=()):
         build()
         with mt.scratch() as tmp, mt.Proc([BIN / target[0], *target[1:]]) as job:
             job.line("ready ")
@@ -50,6 +50,7 @@ class Run:
             self.report = json.loads(done.stdout)
             mt.ok(mt.memtrace("export", path, "--to", "jsonl", "-o", tmp / "a.jsonl"), codes)
             self.events = [json.loads(line) for line in open(tmp / "a.jsonl", encoding="utf-8")]
+            self.parts = {dev: mt.export(path, ("--device", dev)) for dev in devices}
         self.pid = self.truth["pid"]
         self.lost = {k: v for k, v in self.report["lost"].items() if v}
 
@@ -207,7 +208,12 @@ def test_usdt_header_compiles_everywhere():
 
 
 def test_usdt_one_thread():
-    check_usdt(Run(["truth_usdt", "single"], "usdt"))
+    """And an export of one device is exactly the part of it."""
+    run = Run(["truth_usdt", "single"], "usdt", devices=("cpu", "cuda:0"))
+    check_usdt(run)
+    for dev, events in run.parts.items():
+        want = [e for e in run.events if e.get("dev", dev) == dev]
+        mt.check(events == want and 0 < len(want) < len(run.events), f"{dev}: {len(events)} events, not {len(want)} of {len(run.events)}")
 
 
 def test_usdt_threads():
