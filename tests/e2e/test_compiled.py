@@ -159,8 +159,21 @@ def check_tui(mtr, lines):
         mt.check(first["op"].split()[1] in tui.screen() and first["graph"] in tui.screen(), tui.screen())
 
 
+def check_operators(mtr, pid):
+    """Where operators are slices or lines each allocation of generated code is one, without a length."""
+    creates = [r["op"] for r in mt.export(mtr) if r["ev"] == "create" and r["pid"] == pid and (r.get("op") or "").startswith(PREFIX)]
+    chrome = json.loads(mt.ok(mt.memtrace("export", mtr, "--to", "chrome", "--ops")).stdout)["traceEvents"]
+    slices = [e for e in chrome if e.get("cat") == "operator" and e["name"].startswith(PREFIX) and e["pid"] == pid]
+    lines = [json.loads(line) for line in mt.ok(mt.memtrace("export", mtr, "--to", "op-trace")).stdout.splitlines()]
+    lines = [r for r in lines if r["ev"] == "op" and r["name"].startswith(PREFIX)]
+    mt.check(len(creates) > 100, f"{len(creates)} allocations of generated code")
+    mt.check([e["name"] for e in slices] == creates and not any(e["dur"] for e in slices), f"chrome: {len(slices)} of {len(creates)}")
+    mt.check([r["name"] for r in lines] == creates and all(r["created"] for r in lines), f"op-trace: {len(lines)} of {len(creates)}")
+
+
 def check_views(mtr, said, got):
     rep = mt.report(mtr)
+    check_operators(mtr, rep["target"]["pid"])
     check_lines(rep, got)
     mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
     ops = {o["name"]: o for o in rep["ops"]}
@@ -170,7 +183,7 @@ def check_views(mtr, said, got):
     mt.check(any((b["op"] or "").startswith(PREFIX) for b in rep["peak_blocks"]), "no block of generated code at the peak")
     for options, is_said in (((), True), (("--classes", "extended"), False)):
         words = " ".join(mt.ok(mt.memtrace("report", mtr, *options)).stdout.split())
-        mt.check(("--classes extended calls it ACTIVATION" in words) == is_said, f"{options}: {words}")
+        mt.check(("of peak by use mean" in words and "By use: what it is there for" in words) == is_said, f"{options}: {words}")
         doc = json.loads(mt.ok(mt.memtrace("report", mtr, "--json", *options)).stdout)
         mt.check(doc["flow"]["classes"] == ("compat" if is_said else "extended"), f"{options}: {doc['flow']}")
     text = mt.ok(mt.memtrace("report", mtr, "--top", "100", "-v")).stdout

@@ -2,6 +2,7 @@
 """Recompiles of torch.compile, against the job's own list of them (docs/compiled.md)."""
 import csv
 import json
+import pickle
 import re
 import sqlite3
 
@@ -104,6 +105,10 @@ def check_tables(mtr, rep, c):
     mt.check(told == want and all(r["type"] == "" and None not in r for r in rows), f"csv: {told}: {want}")
     with mt.scratch() as tmp:
         mt.ok(mt.memtrace("export", mtr, "--to", "sqlite", "-o", tmp / "a.db"))
+        mt.ok(mt.memtrace("export", mtr, "--to", "torch-snapshot", "-o", tmp / "a.pickle"))
+        annotations = pickle.loads((tmp / "a.pickle").read_bytes())["external_annotations"]
+        told = [a["stage"] for a in annotations if a["name"].startswith("torch.compile, again: forward (recompiled.py:")]
+        mt.check(told == ["START", "END"] * c["recompiles"], f"torch's snapshot: {told}")
         db = sqlite3.connect(tmp / "a.db")
         told = db.execute("SELECT compile_id, ns, ifnull(added, 0), function, reason, ifnull(step, 0) FROM compiles"
                           " WHERE again AND NOT backward ORDER BY begin_ns").fetchall()

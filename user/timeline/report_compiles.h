@@ -28,7 +28,8 @@ struct report_recompile_why {
 };
 
 struct report_compiles {
-	uint64_t cnt, ns;     /* compilations of functions, and of backwards with them; of the trace */
+	uint64_t cnt, cnt_before; /* compilations of functions; of them, from before the trace */
+	uint64_t ns;	      /* and of backwards with them; of the trace */
 	uint64_t again, again_ns, added; /* recompiles of the trace, their time together; the most that one added */
 	uint64_t again_before;	/* recompiles from before */
 	uint64_t missed;	/* that were over before they could be read */

@@ -15,7 +15,7 @@ static const char *const words[] = {
 	"allocated_size", "active_size", "requested_size", "segment_type", "large", "segment_pool_id", "is_expandable",
 	"blocks", "state", "active_allocated", "inactive", "recorder", ("memtrace " MT_VERSION), "devices", "left_out",
 	"module", "annotate", "user_metadata", "host_segments", "host_traces", "segment_alloc", "segment_free",
-	"stage", "MARK", "number", "fw_start", "fw_bw_boundary", "step",
+	"stage", "MARK", "START", "END", "number", "fw_start", "fw_bw_boundary", "step",
 };
 _Static_assert(sizeof(words) / sizeof(words[0]) == W_CATS, "a word for each");
 

@@ -528,17 +528,54 @@ static void put_settings(struct export_ctx *c, struct snapwrite *w)
 	snapwrite__close(w, '}');
 }
 
+/* The first device of a process; devices_cnt: it has none. */
+static unsigned first_device(const struct export_ctx *c, uint32_t pid)
+{
+	unsigned dev = 0;
+
+	while (dev < c->devices_cnt && c->devices[dev]->pid != pid)
+		dev++;
+	return dev;
+}
+
+static void put_recompile(struct snapwrite *w, const struct report_recompile *k, enum word stage, unsigned dev, uint64_t ns)
+{
+	char name[256];
+	int len = snprintf(name, sizeof(name), "torch.compile, again: %.200s", k->function);
+
+	snapwrite__item(w);
+	snapwrite__open(w, '{');
+	snap_key(w, W_NAME);
+	snapwrite__text(w, name, (size_t)len);
+	snap_word(w, W_STAGE, stage);
+	snap_u64(w, W_DEVICE, dev);
+	snap_u64(w, W_TIME_US, ns / 1000);
+	snapwrite__close(w, '}');
+}
+
+static void put_recompiles(struct export_ctx *c, struct snapwrite *w, const struct report *r)
+{
+	for (size_t i = 0; i < r->compiles.rows_cnt; i++) {
+		const struct report_recompile *k = &r->compiles.rows[i];
+		unsigned dev = first_device(c, k->pid);
+		uint64_t begin_ns = k->ts_ns + (uint64_t)r->run.epoch_off_ns;
+
+		if (dev == c->devices_cnt || k->before)
+			continue;
+		put_recompile(w, k, W_START, dev, begin_ns);
+		put_recompile(w, k, W_END, dev, begin_ns + k->ns);
+	}
+}
+
 /* As torch writes what record_function tells of; on the first device of the process. */
-static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct report *r)
+static void put_annotations(struct export_ctx *c, struct snapwrite *w, const struct report *r)
 {
 	snap_key(w, W_ANNOTATIONS);
 	snapwrite__open(w, '[');
 	for (size_t i = 0; i < r->marks.cnt; i++) {
 		const struct report_mark *k = &r->marks.rows[i];
-		unsigned dev = 0;
+		unsigned dev = first_device(c, k->pid);
 
-		while (dev < c->devices_cnt && c->devices[dev]->pid != k->pid)
-			dev++;
 		if (dev == c->devices_cnt)
 			continue;
 		snapwrite__item(w);
@@ -551,6 +588,7 @@ static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct re
 		snap_u64(w, W_TIME_US, (k->at.ts_ns + (uint64_t)r->run.epoch_off_ns) / 1000);
 		snapwrite__close(w, '}');
 	}
+	put_recompiles(c, w, r);
 	snapwrite__close(w, ']');
 }
 
@@ -568,7 +606,7 @@ static int put_all(struct export_ctx *c, const struct report *report)
 	if (!r)
 		r = put_segments(c, &w);
 	put_settings(c, &w);
-	put_marks(c, &w, report);
+	put_annotations(c, &w, report);
 	if (!r)
 		r = snaphost__put(&c->host, &w);
 	snapwrite__close(&w, '}');
