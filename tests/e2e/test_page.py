@@ -675,11 +675,11 @@ def test_fragmentation_of_a_gpu():
         page.js("""(() => {
             const report = memtrace.model().doc.report;
             report.devices["cuda:1"].segments.private_pools = [{id: "0:7", pid: 1, reserved: 4 << 20, used: 1 << 20, segments: 2, graphs: 2,
-                                                                launches: 6, uses: 1}];
+                                                                launches: 6, uses: 1, begun_ns: report.start_ns + 2e9}];
             memtrace.show({report});
         })()""")
         text = " ".join(text_of(page, "#segments").split())
-        mt.check("0:7 cuda:1 4.00 MiB 1.00 MiB 3.00 MiB 2 6 in use" in text, text)
+        mt.check("0:7 cuda:1 4.00 MiB 1.00 MiB 3.00 MiB 2 6 2.00 s in use" in text, text)
         clean(page)
     with opened(page_of(recording())) as page:
         mt.check(page.js("document.querySelector('#segments').hidden"), "shown without a GPU")

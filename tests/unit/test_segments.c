@@ -231,10 +231,12 @@ static void test_private_pools(void **state)
 	struct fix *f = *state;
 	struct report_segments r;
 	struct report_pool *rows;
+	uint64_t begun_ns;
 	size_t cnt;
 
 	give(f, 7, 0x10000000, 2 * MB);
 	pool(f, 7, MT_GRAPH_POOL_BEGINS, 1);
+	begun_ns = f->ts_ns;
 	give(f, 8, 0x20000000, 2 * MB); /* not captured: another thread's own */
 	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURES, MT_DEV_NONE, 5, 0, 0);
 	give(f, 7, 0x30000000, 4 * MB);
@@ -259,6 +261,7 @@ static void test_private_pools(void **state)
 	assert_int_equal(rows[0].graphs, 1);
 	assert_int_equal(rows[0].launches, 1);
 	assert_int_equal(rows[0].uses, 1);
+	assert_int_equal(rows[0].begun_ns, begun_ns); /* not when it was captured into, or left */
 	free(rows);
 	pool(f, 7, MT_GRAPH_POOL_LEFT, 1);
 	r = report(f, C0);

@@ -133,8 +133,9 @@ int model__report_compiles(const struct model *m, struct report_compiles *r)
 	uint64_t first = c->cnt > COMPILES_MAX ? c->cnt - COMPILES_MAX : 0;
 	int err = 0;
 
-	*r = (struct report_compiles){ .cnt = c->cnt, .cnt_before = c->cnt_before, .ns = c->ns, .again = c->again,
-				       .again_ns = c->again_ns, .added = c->added, .again_before = c->again_before, .missed = c->missed };
+	*r = (struct report_compiles){ .cnt = c->cnt, .cnt_before = c->cnt_before, .ns = c->ns,
+				       .again = c->again, .again_ns = c->again_ns, .added = c->added,
+				       .again_before = c->again_before, .missed = c->missed };
 	r->rows = calloc((size_t)(c->cnt - first) + 1, sizeof(*r->rows));
 	r->whys = calloc((size_t)(c->cnt - first) + 1, sizeof(*r->whys));
 	if (!r->rows || !r->whys)

@@ -132,6 +132,7 @@ struct report_dev {
 struct report_pool {
 	uint64_t id[2];
 	uint64_t reserved, used, launches; /* of graphs that were captured into it */
+	uint64_t begun_ns; /* when it was opened first; 0: not seen */
 	uint32_t pid, segments, graphs, uses; /* uses 0: nobody's any more, its segments go when the cache is emptied */
 	uint8_t dev;
 };

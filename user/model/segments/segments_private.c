@@ -57,6 +57,8 @@ bool seg_proc__private(struct seg_proc *p, const struct event *ev)
 		return false;
 	switch (ev->flags) {
 	case MT_GRAPH_POOL_BEGINS:
+		if (!v->begun_ns)
+			v->begun_ns = ev->ts_ns;
 		v->tid = ev->tid;
 		v->captures = false;
 		v->uses++;

@@ -335,7 +335,8 @@ static bool pools__add_proc(struct pools *to, const struct seg_proc *p)
 
 		if (!array_has_room(to->v, to->cnt, to->cap, 16))
 			return false;
-		to->v[to->cnt++] = (struct report_pool){ .id = { v->id[0], v->id[1] }, .launches = v->launches, .pid = p->pid,
+		to->v[to->cnt++] = (struct report_pool){ .id = { v->id[0], v->id[1] }, .pid = p->pid,
+							 .launches = v->launches, .begun_ns = v->begun_ns,
 							 .graphs = v->graphs, .uses = v->uses, .dev = v->dev };
 	}
 	return true;

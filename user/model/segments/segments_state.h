@@ -77,6 +77,7 @@ struct pool {
  */
 struct private_pool {
 	uint64_t id[2];
+	uint64_t begun_ns; /* when it was opened first: graphs are captured then; 0: not seen */
 	uint64_t launches;
 	uint32_t uses;	 /* by graphs and torch.cuda.MemPool; 0: its segments go when the cache is emptied */
 	uint32_t graphs; /* that were captured into it */

@@ -1670,7 +1670,8 @@ function drawSegments() {
 function privatePools(pools) {
 	const columns = [{key: "id", head: "private pool", cls: "text"}, {key: "dev", head: "device", cls: "text"}, inBytes("reserved", "reserved"),
 		inBytes("used", "in tensors"), inBytes("rest", "in no tensor"), {key: "graphs", head: "graphs", cell: (p) => count(p.graphs)},
-		{key: "launches", head: "launches", cell: (p) => count(p.launches)}, {key: "uses", head: "state", cls: "text", cell: (p) => p.uses ? "in use" : "left"}];
+		{key: "launches", head: "launches", cell: (p) => count(p.launches)}, {key: "begun_ns", head: "opened at", cell: (p) => p.begun_ns ? clock(p.begun_ns - model.report.start_ns, model.duration) : "–"},
+		{key: "uses", head: "state", cls: "text", cell: (p) => p.uses ? "in use" : "left"}];
 	return [h("h3", null, "Private pools"), ...table("segments-pools", columns, pools, "reserved", {rows: 8, text: (p) => p.id, again: drawSegments})];
 }
 

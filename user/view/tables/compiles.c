@@ -175,8 +175,8 @@ static void put_sums(struct page *p, const struct report_compiles *c)
 	char text[SAID_MAX] = "", a[24], b[24], d[24], e[24];
 
 	if (c->again)
-		say(text, "%s of %s compilations, %s of %s", fmt_count(a, (double)c->again), fmt_count(b, (double)(c->cnt - c->cnt_before)),
-		    fmt_ns(d, c->again_ns), fmt_ns(e, c->ns));
+		say(text, "%s of %s compilations, %s of %s", fmt_count(a, (double)c->again),
+		    fmt_count(b, (double)(c->cnt - c->cnt_before)), fmt_ns(d, c->again_ns), fmt_ns(e, c->ns));
 	if (c->again && c->added)
 		say(text, ", at most %s more meanwhile", fmt_bytes(a, c->added));
 	if (c->again_before)

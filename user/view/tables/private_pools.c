@@ -28,6 +28,14 @@ static void state(struct cell *c, const void *row)
 	c->text = ((const struct report_pool *)row)->uses ? "in use" : "left";
 }
 
+/* After the recording's begin. */
+static void since(struct cell *c, const void *row)
+{
+	const struct report_pool *v = row;
+
+	c->text = v->begun_ns ? fmt_ns(c->buf, v->begun_ns - c->d->r->run.start_ts_ns) : "-";
+}
+
 static const struct column columns[] = {
 	{ "id", "private pool", COL_TEXT, VIA(id), TEXT(1, 12) },
 	{ "pid", "pid", COL_NUMBER, OF(report_pool, pid), TEXT(7, 8, 80) },
@@ -38,7 +46,9 @@ static const struct column columns[] = {
 	{ "graphs", "graphs", COL_COUNT, OF(report_pool, graphs), TEXT(5, 7, 60) },
 	{ "launches", "launches", COL_COUNT, OF(report_pool, launches), TEXT(6, 9, 70) },
 	{ "uses", NULL, COL_COUNT, OF(report_pool, uses) },
-	{ NULL, "state", COL_TEXT, VIA(state), TEXT(8, 8, 90, .gap = 2) },
+	{ "begun_ns", NULL, COL_TIME, OF(report_pool, begun_ns), IF(report_pool, begun_ns) },
+	{ NULL, "opened at", COL_NS, VIA(since), TEXT(8, 10, 90) },
+	{ NULL, "state", COL_TEXT, VIA(state), TEXT(9, 8, 90, .gap = 2) },
 };
 
 static const struct table pool_table = TABLE(columns);
