@@ -648,6 +648,12 @@ def test_kept_for_backward():
         page.js("""(() => { const r = structuredClone(memtrace.model().report);
             r.verdict = [{severity: "hint", text: "FILE", next: "halve it; memtrace estimate FILE --checkpoint 'layers.*'", command: "memtrace estimate FILE --checkpoint 'layers.*'"}]; memtrace.show({report: r}); })()""")
         mt.check(text_of(page, "#verdict").split() == "FILE next: halve it; memtrace estimate kept.mtr --checkpoint 'layers.*'".split(), text_of(page, "#verdict"))
+        page.js("""(() => { const r = memtrace.model().report;
+            r.verdict = [...Array(8)].map((_, i) => ({severity: "fact", text: `line ${i}`, next: ""})); memtrace.show({report: r}); })()""")
+        mt.check("line 5" in text_of(page, "#verdict") and "line 6" not in text_of(page, "#verdict") and "2 more" in text_of(page, "#verdict"),
+                 text_of(page, "#verdict"))
+        page.press("#verdict button")
+        mt.check("line 7" in text_of(page, "#verdict") and "more" not in text_of(page, "#verdict"), text_of(page, "#verdict"))
         mt.check(any(k["modules"] > 1 for k in saved["list"][:10]) and any("*" in r[0] for r in rows), f"no pattern: {rows}")
         page.js("[...document.querySelectorAll('#modules button')].find((b) => b.textContent === 'Kept for backward').click()")
         page.settle()

@@ -365,9 +365,15 @@ function nextOf(line, name) {
 	return line.next ? h("small", null, `next: ${words}`, command ? h("code", null, withName(command, name)) : null) : null;
 }
 
+const VERDICT_SHOWN = 6; // as reports: the rest is behind a press
+
 function drawVerdict() {
-	$("verdict").replaceChildren(...model.report.verdict.map((l) =>
-		h("li", {class: l.severity}, l.text, nextOf(l, model.doc.recording))));
+	const all = model.report.verdict, list = state.wholeVerdict ? all : all.slice(0, VERDICT_SHOWN);
+	$("verdict").replaceChildren(...list.map((l) => h("li", {class: l.severity}, l.text, nextOf(l, model.doc.recording))),
+		...list.length < all.length ? [h("li", null, h("button", {onclick: () => {
+			state.wholeVerdict = true;
+			drawVerdict();
+		}}, `${all.length - list.length} more`))] : []);
 }
 
 /* --- lanes and legend ------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "view/report_words.h"
 #include "view/tables/modules.h"
 #include "view/tables/tables.h"
+#include "view/tables/verdict.h"
 #include "view/view.h"
 
 #define COMMAND_COLS 200
@@ -33,14 +34,14 @@ static void put_command(struct page *p, const char *command)
 		page__printf(p, "%s%s%s", marks, safe, marks);
 }
 
-static void put_verdict(struct page *p, const struct report *r, const char *path)
+static void put_verdict(struct page *p, const struct report *r, const char *path, unsigned max)
 {
 	static const char *const marks[] = { "", "**Problem:** ", "**Hint:** ", "" };
 	char words[VERDICT_BYTES];
 	struct verdict v;
 
 	verdict__of(&v, r, path);
-	for (size_t i = 0; i < v.cnt; i++) {
+	for (size_t i = 0; i < v.cnt && i < max; i++) {
 		const struct verdict_line *l = &v.lines[i];
 
 		page__printf(p, "- %s", marks[l->severity & 3]);
@@ -54,6 +55,8 @@ static void put_verdict(struct page *p, const struct report *r, const char *path
 		put_command(p, verdict_command(l));
 		page__put(p, "\n");
 	}
+	if (v.cnt > max)
+		page__printf(p, "- … and %zu more (-v)\n", v.cnt - max);
 }
 
 static void put_head(struct page *p, const struct report *r)
@@ -123,7 +126,7 @@ int view_report_md(FILE *out, const struct report *r, const struct view_opts *op
 
 	if (err)
 		return err;
-	put_verdict(&p, r, opts->path);
+	put_verdict(&p, r, opts->path, opts->is_verbose ? VERDICT_MAX : VERDICT_SHOWN);
 	put_head(&p, r);
 	put_cats(&p, r);
 	put_modules(&p, r, opts->top);

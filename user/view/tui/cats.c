@@ -40,17 +40,22 @@ static size_t parts_fold(struct part *parts, size_t n, struct part *others)
 	return n - 1;
 }
 
-/* In the order of the stack, the top first, as the eye meets them in the chart. */
+static int is_held_now(const struct report_dev *dev, unsigned cat, const struct tui_comp *held)
+{
+	return dev->cats[cat].live || dev->cats[cat].at_peak || (held && held->cats[cat]);
+}
+
+/* In the order of the stack, the top first, as the eye meets them in the chart; what is in the chart alone comes last. */
 static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_ui *ui,
 				const struct tui_comp *held, int is_wide)
 {
 	struct part others = { .name = "(others)", .style = TUI_DIM };
 	size_t n = 0;
 
-	for (unsigned i = CAT_MAX; i--;) {
-		unsigned cat = tui_stack[i];
+	for (unsigned i = 2 * CAT_MAX; i--;) {
+		unsigned cat = tui_stack[i % CAT_MAX];
 
-		if (dev->cats[cat].live || dev->cats[cat].at_peak || (ui->cats >> cat & 1))
+		if (i < CAT_MAX ? !is_held_now(dev, cat, held) && (ui->cats >> cat & 1) : is_held_now(dev, cat, held))
 			parts[n++] = (struct part){ is_wide ? category_name((enum category)cat) : short_names[cat],
 						    held ? held->cats[cat] : dev->cats[cat].live, dev->cats[cat].at_peak,
 						    (uint8_t)(TUI_CAT0 + cat), tui_letter(cat) };
