@@ -95,6 +95,7 @@ def test_state():
         mt.note(f"{lines[0]['next']}: {check_gain(d / 'a.mtr', lines[0], '8-bit state: some'):.2f} MiB")
         settling = [s["number"] for s in rep["phases"]["steps"] if s["settling"]]
         mt.check(settling == [1], f"Adam's state is made in the first step: {settling} settle")
+        mt.check("1 step is settling" in mt.ok(mt.memtrace("report", d / "a.mtr", "-v")).stdout, "-v does not say that a step settles")
         # weights, as many gradients, twice as much state, and twice as much that Adam makes as it steps
         for words in ("33 % temporary results of the optimizer", "33 % optimizer state", "17 % parameters"):
             mt.check(words in lines[0]["text"], lines[0]["text"])

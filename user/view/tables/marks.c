@@ -148,6 +148,21 @@ static const struct step_marks *last_of(const struct report *r, uint32_t pid)
 	return NULL;
 }
 
+/* Of those that are kept: "the first 2 steps settle: …" */
+static void put_settling(struct page *p, const struct report *r, uint32_t pid)
+{
+	unsigned cnt = 0;
+	char text[120];
+
+	for (size_t i = 0; i < r->marks.steps_cnt; i++)
+		cnt += r->marks.steps[i].pid == pid && r->marks.steps[i].is_settling;
+	if (!cnt)
+		return;
+	snprintf(text, sizeof(text), "%u step%s settling: %s what later steps keep", cnt, cnt == 1 ? " is" : "s are",
+		 cnt == 1 ? "it makes" : "they make");
+	page__item(p, 2, text);
+}
+
 void marks_text(struct page *p, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
@@ -169,5 +184,6 @@ void marks_text(struct page *p, const struct report *r, size_t top)
 			d.of = "last";
 			table_lines__row(&l, last);
 		}
+		put_settling(p, r, high->pid);
 	}
 }
