@@ -1370,8 +1370,8 @@ function drawPeakBlocks() {
 	const columns = [inBytes("size", "size"), {key: "share", head: "of the peak", value: (b) => b.size, cell: (b) => percent(b.size, peak)},
 		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
 		{key: "name", head: "name or operator", cls: "name", cell: (b) => bare(b.name), title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
-		r.modules ? {key: "module", head: "module", cls: "some", cell: (b) => b.module || "–"} :
-			{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
+		r.modules ? {key: "module", head: "module", cls: "some wide", cell: (b) => b.module || "–"} :
+			{key: "region", head: "region", cls: "some wide", cell: (b) => b.region || "–", value: (b) => b.region || ""},
 		{key: "allocated", head: "allocated", cell: (b) => clock(Math.max(b.allocated, 0), model.duration)}];
 	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
 		...table("peakblocks", columns, rows, "size", {rows: 10, text: (b) => b.name, again: drawPeakBlocks}));
