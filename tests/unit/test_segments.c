@@ -253,7 +253,7 @@ static void test_private_pools(void **state)
 	assert_int_equal(r.private_free, 6 * MB);
 	assert_int_equal(r.unused, 4 * MB);
 	assert_int_equal(r.graphs, 0); /* none has memory nodes */
-	assert_int_equal(segments__pools(f->s, f->b, 10, &rows, &cnt), 0);
+	assert_int_equal(segments__pools(f->s, f->b, 0, 10, &rows, &cnt), 0);
 	assert_int_equal(cnt, 1);
 	assert_int_equal(rows[0].reserved, 12 * MB);
 	assert_int_equal(rows[0].used, 6 * MB);
@@ -270,7 +270,7 @@ static void test_private_pools(void **state)
 	pool(f, 7, MT_GRAPH_POOL_LEFT, 1); /* once too often */
 	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x30000000, 0, 0);
 	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x40000000, 0, 0);
-	assert_int_equal(segments__pools(f->s, f->b, 10, &rows, &cnt), 0);
+	assert_int_equal(segments__pools(f->s, f->b, 0, 10, &rows, &cnt), 0);
 	assert_int_equal(cnt, 0);
 	free(rows);
 }

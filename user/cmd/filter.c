@@ -239,7 +239,7 @@ static int time_in_gap(const struct filter *f, const struct report *r, const str
 		fmt_ns(a, g->begin_ns - start_ns), fmt_ns(b, g->end_ns - start_ns));
 	if (g == gaps)
 		return err_hint(err, "a later time, or --at peak"), -ENODATA;
-	err_hint(err, "traced before that: --from %.3fs --to %.3fs; or --at peak",
+	err_hint(err, "traced before that: --from %.3fs --until %.3fs; or --at peak",
 		 (double)(g[-1].end_ns - start_ns) / 1e9, (double)(g->begin_ns - start_ns) / 1e9);
 	return -ENODATA;
 }
@@ -296,6 +296,8 @@ static int span_is_known(const struct filter *f, const struct report *r, struct 
 	uint64_t to_ns = span->to_ns < r->run.end_ts_ns ? span->to_ns : r->run.end_ts_ns;
 	const struct report_gap *gap = report_gap_around(r, span->from_ns ? span->from_ns : r->run.start_ts_ns, to_ns);
 
+	if (f->o->at.kind == WHEN_PEAK) /* known, or there is none */
+		return 0;
 	if (is_step && is_early && f->seen_ns >= r->run.start_ts_ns)
 		return step_before_probes(f, r, err);
 	if (!is_step && is_early && span->to_ns < report_traced_from_ns(r))

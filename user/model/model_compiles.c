@@ -72,7 +72,8 @@ static char *copy(const struct model *m, name_id name)
 static int fill(struct report_recompile *r, const struct model *m, const struct compiled *k)
 {
 	*r = (struct report_recompile){
-		.ts_ns = k->begin_ns, .ns = k->ns, .step = k->step, .live = k->live, .added = k->added, .pid = k->pid,
+		.ts_ns = k->begin_ns, .ns = k->ns, .own_ns = k->own_ns, .step = k->step, .live = k->live,
+		.added = k->added, .pid = k->pid,
 		.knows_bytes = k->knows_bytes, .before = k->before, .id = copy(m, k->id), .function = copy(m, k->function),
 		.reason = copy(m, k->reason), .failed = copy(m, k->failed),
 	};

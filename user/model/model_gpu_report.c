@@ -40,7 +40,7 @@ int model__gpu_rows(const struct model *m, uint32_t pid, int dev, size_t top, st
 
 int model__gpu_pools(const struct model *m, size_t top, struct report_driver *ret)
 {
-	return m->gpu ? segments__pools(m->gpu->segs, m->blocks, top, &ret->pools, &ret->pools_cnt) : 0;
+	return m->gpu ? segments__pools(m->gpu->segs, m->blocks, m->start_ts_ns, top, &ret->pools, &ret->pools_cnt) : 0;
 }
 
 int model__gpu_report_unknown(const struct model *m, struct report *ret)

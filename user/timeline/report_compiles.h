@@ -8,7 +8,8 @@
 
 /* A recompile. */
 struct report_recompile {
-	uint64_t ts_ns, ns;   /* when it began, how long it took: with its backward */
+	uint64_t ts_ns, ns;   /* when it began, how long it took: with its backward, which may be compiled later */
+	uint64_t own_ns;      /* without that */
 	uint64_t step;	      /* that was under way; 0: not known */
 	uint64_t live, added; /* of its process: live bytes then, and how many more there were meanwhile at most … */
 	uint32_t pid;

@@ -272,7 +272,7 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 		say(l->next, "checkpoint %s: up to %s less; ", f.path, fmt_bytes(a, f.bytes));
 		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
 		say_estimate(j, l, how);
-	} else if (j->r->flow.has_compiled && is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
+	} else if (j->r->flow.has_compiled && !f.bytes && is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
 		/* no module in it runs, so none has more than another */
 		say(l->next, "half the batch saves up to %s; or let the compiler recompute: "
 		    "torch._functorch.config.activation_memory_budget = 0.5 before it compiles",

@@ -110,8 +110,8 @@ int report_has_use(const struct report *r)
 }
 
 const char report_words_use[] =
-	"At peak in torch.profiler's words, which call what nothing else names PARAMETER or INPUT. By use: what it is there "
-	"for, as the verdict counts it; --classes extended has that everywhere.";
+	"At peak in torch.profiler's words, which call some of it otherwise (what compiled code keeps PARAMETER or INPUT) or "
+	"nothing. By use: what it is there for, as the verdict counts it; --classes extended has that everywhere.";
 
 static const struct {
 	const char *key, *words;

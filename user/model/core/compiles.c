@@ -102,6 +102,7 @@ const struct compiled *compiles__told(struct compiles *c, const struct names *na
 		return NULL;
 	add(&k->ns, ev->size);
 	if (!is_backward) {
+		k->own_ns = ev->size;
 		k->before = before;
 		k->step = at ? at->step : 0;
 		c->cnt_before += before;

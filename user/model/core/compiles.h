@@ -16,6 +16,7 @@
 
 struct compiled {
 	uint64_t begin_ns, ns; /* CLOCK_MONOTONIC; with its backward's time */
+	uint64_t own_ns;       /* without it */
 	uint64_t step, live, added; /* the step under way; live bytes when it began, and how many more there were at most … */
 	bool knows_bytes;	    /* … if that is known */
 	bool again, before;	    /* not the first time; before the trace */

@@ -65,8 +65,8 @@ void segments__layers(struct report_segments *r, uint64_t blocks_live);
 int segments__rows(const struct segments *s, const struct blocks *blocks, uint32_t pid, int dev, size_t top,
 		   struct report_seg_row **ret, size_t *ret_cnt);
 /* Private pools that have segments, the `top` largest of all processes; *ret is the caller's to free. -ENOMEM. */
-int segments__pools(const struct segments *s, const struct blocks *blocks, size_t top, struct report_pool **ret,
-		    size_t *ret_cnt);
+int segments__pools(const struct segments *s, const struct blocks *blocks, uint64_t start_ns, size_t top,
+		    struct report_pool **ret, size_t *ret_cnt);
 
 /* The caching allocator of this process told its totals: it is the one that gives blocks out there. */
 bool segments__has_totals(const struct segments *s, uint32_t pid, uint8_t dev);

@@ -360,8 +360,8 @@ static void add_segments(struct report_pool *of, const struct seg_proc *p, uint8
 	}
 }
 
-int segments__pools(const struct segments *s, const struct blocks *blocks, size_t top, struct report_pool **ret,
-		    size_t *ret_cnt)
+int segments__pools(const struct segments *s, const struct blocks *blocks, uint64_t start_ns, size_t top,
+		    struct report_pool **ret, size_t *ret_cnt)
 {
 	struct pools all = { 0 };
 	struct ranges of = { 0 };
@@ -384,9 +384,12 @@ int segments__pools(const struct segments *s, const struct blocks *blocks, size_
 		free(all.v);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < all.cnt; i++)
+	for (size_t i = 0; i < all.cnt; i++) {
+		if (all.v[i].begun_ns <= start_ns) /* a window's past has no times */
+			all.v[i].begun_ns = 0;
 		if (all.v[i].segments)
 			all.v[kept++] = all.v[i];
+	}
 	if (kept)
 		qsort(all.v, kept, sizeof(*all.v), by_reserved);
 	*ret = all.v;

@@ -541,7 +541,7 @@ static unsigned first_device(const struct export_ctx *c, uint32_t pid)
 static void put_recompile(struct snapwrite *w, const struct report_recompile *k, enum word stage, unsigned dev, uint64_t ns)
 {
 	char name[256];
-	int len = snprintf(name, sizeof(name), "torch.compile, again: %.200s", k->function);
+	int len = snprintf(name, sizeof(name), "torch.compile, again: %.200s", k->function[0] ? k->function : "a function");
 
 	snapwrite__item(w);
 	snapwrite__open(w, '{');
@@ -558,12 +558,14 @@ static void put_recompiles(struct export_ctx *c, struct snapwrite *w, const stru
 	for (size_t i = 0; i < r->compiles.rows_cnt; i++) {
 		const struct report_recompile *k = &r->compiles.rows[i];
 		unsigned dev = first_device(c, k->pid);
-		uint64_t begin_ns = k->ts_ns + (uint64_t)r->run.epoch_off_ns;
+		uint64_t begin_ns = k->ts_ns + (uint64_t)r->run.epoch_off_ns, end_ns;
 
 		if (dev == c->devices_cnt || k->before)
 			continue;
 		put_recompile(w, k, W_START, dev, begin_ns);
-		put_recompile(w, k, W_END, dev, begin_ns + k->ns);
+		if (__builtin_add_overflow(begin_ns, k->own_ns, &end_ns))
+			end_ns = UINT64_MAX;
+		put_recompile(w, k, W_END, dev, end_ns);
 	}
 }
 

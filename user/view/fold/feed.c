@@ -96,17 +96,14 @@ static int on_begin(void *ctx, const struct tl_event *ev, const struct stack_nod
 /* An operator's slice without a length. */
 static void feed__generated(struct feed *f, const struct tl_event *ev)
 {
-	const struct stack_node *n = stacks__node(f->stacks, stacks__at(f->stacks, ev));
+	const struct stack_node n = { .value = ev->op.v, .kind = STACK_OP };
 	struct open_frame frame = { .ts_ns = ev->ts_ns, .kind = OPEN_OP,
 				    .made = { ev->size, ev->module, ev->root, ev->phase, 1 } };
-	uint32_t number;
+	uint32_t number = feed__thread(f, ev->pid, ev->tid);
 
-	if (n->kind != STACK_OP)
-		return;
-	number = feed__thread(f, ev->pid, ev->tid);
 	if (f->ops->begin)
-		f->ops->begin(f->c, number, n, ev->ts_ns);
-	f->ops->end(f->c, ev->pid, ev->tid, number, n, &frame, ev->ts_ns);
+		f->ops->begin(f->c, number, &n, ev->ts_ns);
+	f->ops->end(f->c, ev->pid, ev->tid, number, &n, &frame, ev->ts_ns);
 }
 
 static int on_end(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct open_frame *e,

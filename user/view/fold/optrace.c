@@ -305,6 +305,8 @@ static int on_generated(struct optrace *t, const struct open_thread *th, const s
 	w->line.phase = ev->phase;
 	w->has_phase = 1;
 	w->line.created = ev->size;
+	if (t->has_totals) /* the allocator tells them after the block */
+		w->line.allocated += ev->size;
 	for (uint32_t i = 0; th && i < th->cnt; i++)
 		w->line.depth += th->open[i].kind == OPEN_OP;
 	t->ops++;

@@ -194,7 +194,7 @@ static const struct column cat_columns[] = {
 
 const struct table cat_table = TABLE(cat_columns, .variant = PEOPLE), cat_csv_table = TABLE(cat_columns);
 
-size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX])
+size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int use)
 {
 	uint64_t ns = report_traced_ns(r);
 	size_t cnt = 0;
@@ -203,7 +203,7 @@ size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat
 		const struct report_cat *cat = &dev->cats[c];
 		uint64_t mean = ns ? (uint64_t)((double)cat->byte_ns / (double)ns) : 0;
 
-		if (cat->live || cat->at_peak || cat->plain || mean)
+		if (cat->live || cat->at_peak || mean || (use && report_cat__plain(cat)))
 			rows[cnt++] = (struct cat_row){ dev->dev, c, *cat, mean };
 	}
 	return cnt;
@@ -223,11 +223,16 @@ static int by_part(const void *pa, const void *pb)
 
 size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int all)
 {
-	size_t cnt = cat_rows(r, dev, rows), kept = 0;
+	int use = report_has_use(r);
+	size_t cnt = cat_rows(r, dev, rows, use), kept = 0;
 
 	qsort(rows, cnt, sizeof(*rows), by_part);
-	while (kept < cnt && (all || rows[kept].cat.at_peak || rows[kept].cat.live || rows[kept].cat.plain))
-		kept++;
+	for (size_t i = 0; i < cnt; i++) {
+		const struct report_cat *cat = &rows[i].cat;
+
+		if (all || cat->at_peak || cat->live || (use && report_cat__plain(cat)))
+			rows[kept++] = rows[i];
+	}
 	return kept;
 }
 

@@ -37,7 +37,8 @@ struct cat_row {
 	uint64_t mean; /* bytes */
 };
 extern const struct table dev_table, cat_table, cat_csv_table;
-size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX]); /* returns how many */
+/* Returns how many; use: those, too, that the peak has by use alone. */
+size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int use);
 /* The same, what the peak is most of first; not all: without those of which nothing lived then or lives now. */
 size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int all);
 void devices_text(struct page *p, const struct report *r);

@@ -52,7 +52,7 @@ static int put_cats(struct outbuf *o, const struct report *r, const struct drawn
 	if (!rows)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->devs_cnt; i++)
-		cnt += cat_rows(r, &r->devs[i], rows + cnt);
+		cnt += cat_rows(r, &r->devs[i], rows + cnt, 0);
 	table__csv(o, &cat_csv_table, d, rows, cnt, sizeof(*rows));
 	free(rows);
 	return 0;

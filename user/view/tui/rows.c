@@ -85,7 +85,7 @@ static void fill_peak(struct tui_rows *rows, struct drawn *d, const struct repor
 		d->whole = dev->peak;
 		for (unsigned c = 0; c < CAT_MAX; c++) {
 			struct part part = { category_name((enum category)c), dev->cats[c].at_peak, dev->cats[c].live,
-					     report_cat__plain(&dev->cats[c]) };
+					     has_use(d) ? report_cat__plain(&dev->cats[c]) : 0 };
 
 			if (part.at_peak || part.live || part.use)
 				tui_rows__add(rows, d, &part)->style = (uint8_t)(TUI_CAT0 + c);
