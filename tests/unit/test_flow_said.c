@@ -460,6 +460,26 @@ static void with_the_profilers_words(void **state)
 	assert_string_equal(cat(WT), "PARAMETER");
 }
 
+/* An average that was met as it was read, for the profiler a batch: what is written into it from weights is an activation. */
+static void average_by_its_use(void **state)
+{
+	static const uint64_t more[] = { X, OUT, Y, BUF };
+	struct report *r;
+
+	(void)state;
+	op(0, "aten::mul", T(EMA, R), T(WT, R));
+	rounds(3, write_average);
+	assert_string_equal(cat(EMA), "ACTIVATION");
+	said_as(EMA, EV_TENSOR_PARAMETER);
+	assert_string_equal(cat(EMA), "ACTIVATION");
+	for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++)
+		make(more[i], "aten::randn"); /* the peak */
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->devs[0].cats[CAT_ACTIVATION].plain, -(int64_t)SIZE);
+	assert_int_equal(r->devs[0].cats[CAT_PARAMETER].plain, SIZE);
+	report__free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -487,6 +507,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(received_and_carried_on, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_a_resting_parts_gradient, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(with_the_profilers_words, setup, teardown),
+		cmocka_unit_test_setup_teardown(average_by_its_use, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,8 +130,8 @@ uint8_t fblock__plain(const struct fblock *f, uint8_t cat)
 		return cat;
 	if (cat == CAT_UNKNOWN && (f->flags & (FB_TEMP | FB_TOUCHED)) == FB_TEMP)
 		return CAT_WORKSPACE;
-	if (cat == CAT_INPUT && f->said == EV_TENSOR_PARAMETER)
-		return CAT_PARAMETER; /* of a model that nothing trains: a teacher */
+	if ((cat == CAT_INPUT || cat == CAT_ACTIVATION) && f->said == EV_TENSOR_PARAMETER)
+		return CAT_PARAMETER; /* of a model that nothing trains: a teacher, also an average of weights */
 	if (f->said || !(f->made & (EV_PLACE_GRAPH | MADE_LEFT)) || (cat != CAT_PARAMETER && cat != CAT_INPUT))
 		return cat;
 	return class_of_made(f, cat);
