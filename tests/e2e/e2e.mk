@@ -54,6 +54,7 @@ check-compiled-jobs: ## ... the compiled ones alone
 check-landing: ## ... these, the end-to-end tests that take longer, six jobs of two ranks, three of them compiled, on torch 2.13, PyTorch's CUDA allocator without a GPU, and memory_viz of torch 2.15
 check-compiled: ROWS := compiled_jobs. distributed.
 check-compiled-jobs check-landing: ROWS := compiled_jobs.
+check-landing: NOT := --without teacher_launched
 LANDING_ALSO :=
 LANDING_RANKS := tensor_attached fsdp2_compiled_attached tensor_compiled_attached ddp_compiled_launched fsdp2_launched pipeline_attached
 check-landing: LANDING_ALSO = 'tests/e2e/run --slow $(LANDING_RANKS:%=distributed.%)' \
@@ -63,7 +64,7 @@ check-compiled check-compiled-jobs check-landing:
 	@tools/make-venv
 	@$(MAKE) --no-print-directory build/memtrace
 	@[ $@ != check-landing ] || tests/e2e/run --landing --lanes 2
-	@printf '%s\n' '$(ON_NEWEST) $(ROWS)' $(ROWS:%='tests/e2e/run --slow %') $(LANDING_ALSO) | tests/abreast
+	@printf '%s\n' '$(ON_NEWEST) $(NOT) $(ROWS)' $(ROWS:%='tests/e2e/run --slow $(NOT) %') $(LANDING_ALSO) | tests/abreast
 	@[ $@ != check-landing ] || [ ! -e build/versions/kept/$(NEWEST) ] || tests/e2e/run --slow viewers.torch_snapshot_in_newest
 	@[ -e build/versions/kept/$(NEWEST) ] || echo "$@: with torch 2.13 alone, as $(NEWEST) cannot be had here (its reason stands above)"
 	@[ $@ != check-landing ] || [ -e $(GS_WHEELS)/ready ] || echo "$@: without PyTorch's CUDA allocator, as its wheels cannot be had here"

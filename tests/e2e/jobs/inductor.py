@@ -13,6 +13,7 @@ import itertools
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint
 
 from generated import Block
@@ -171,6 +172,45 @@ def low_rank():
                   lambda: compiled(torch.randn(64, 256)).square().mean())
 
 
+@torch.library.custom_op("memtrace_jobs::swish", mutates_args=())
+def swish(x: torch.Tensor) -> torch.Tensor:
+    return x * x.sigmoid()
+
+
+def swish_backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    s = x.sigmoid()
+    return grad * s * (1 + x * (1 - s))
+
+
+swish.register_fake(torch.empty_like)
+swish.register_autograd(swish_backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+
+
+class Swish(nn.Module):
+    def forward(self, x):
+        return swish(x)
+
+
+def teacher():
+    """Distilled from an average of its own weights, which nothing trains, with an operator of the job's own."""
+    model = nn.Sequential(nn.Linear(128, 512), Swish(), nn.LayerNorm(512), nn.Linear(512, 128))
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.99))
+    compiled, wiser, optimizer = torch.compile(model), torch.compile(average), torch.optim.AdamW(model.parameters())
+    word.averages = [average]
+
+    def loss():
+        x = torch.randn(256, 128)
+        with torch.no_grad():
+            wanted = wiser(x)
+        return nn.functional.mse_loss(compiled(x + torch.randn(256, 128)), wanted)
+
+    def update():
+        optimizer.step()
+        average.update_parameters(model)
+    return trains(model, optimizer, loss, update)
+
+
 def compiled_autograd():
     """Backward, too, is one graph."""
     model = mlp()
@@ -192,7 +232,7 @@ def compiled_autograd():
     return model, optimizer, step
 
 
-JOBS = {f.__name__: f for f in (gpt, mlp_fused, conv, both, sparse, graph_break, dynamic, checkpointed, low_rank, compiled_autograd)}
+JOBS = {f.__name__: f for f in (gpt, mlp_fused, conv, both, sparse, graph_break, dynamic, checkpointed, low_rank, compiled_autograd, teacher)}
 
 
 def main():
