@@ -129,7 +129,7 @@ def unknown_share(blocks, begin, end):
 def seen_blocks(rows, pid, dev):
     blocks = {}
     for row in rows:
-        if row["pid"] != pid or row.get("dev") != dev or "id" not in row or row["ev"] == "tag":
+        if row.get("pid") != pid or row.get("dev") != dev or "id" not in row or row["ev"] == "tag":
             continue
         if row["id"] in blocks:
             blocks[row["id"]].add(row)

@@ -11,10 +11,10 @@ import test_categories
 SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states", "two_threads", "adam_by_hand", "decay_by_hand",
         "optimizer_by_hand_in_backward", "optimizer_by_hand_after_nodes", "image"}
 LANDING = {"compiled_optimizer", "inference_only", "numpy_batches", "sparse_gradients", "sparse_gradients_accumulated", "tensor_parallel",
-           "sharded", "loader_workers"}
+           "sharded", "loader_workers", "two_tensors", "awaited"}
 
 PROBES = "framework,flow,regions,kernel"
-PYTHONS_WORD = {"inference", "held", "compiled_optimizer", "tensor_parallel", "sharded"}  # these are about what only that tells
+PYTHONS_WORD = {"inference", "held", "compiled_optimizer", "tensor_parallel", "sharded", "two_tensors", "awaited"}  # these are about what only that tells
 
 
 def record(model, tmp, probes=PROBES):
@@ -170,3 +170,13 @@ def test_tensor_parallel():
 
 def test_sharded():
     exact("sharded", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE"))
+
+
+def test_two_tensors():
+    """Of a tensor without memory of its own it is those that it wraps: by their attributes, as its class has a __tensor_flatten__."""
+    exact("two_tensors", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE", "FROZEN"))
+
+
+def test_awaited():
+    """AsyncCollectiveTensors have theirs in a slot."""
+    exact("awaited", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE", "FROZEN", "BUFFER"))

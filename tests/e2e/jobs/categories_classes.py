@@ -590,10 +590,60 @@ def sharded():
     return slowly(step)
 
 
+def inner_of(tensors):
+    """What has the memory of those that wrap others."""
+    return [part for t in tensors for part in (map(t.__getattribute__, t.__tensor_flatten__()[0]) if hasattr(t, "__tensor_flatten__") else (t,))]
+
+
+def two_tensors():
+    """Weights that wrap two tensors each, as quantised ones do: a trained layer and a frozen one before it. What any operator makes of
+    them wraps two, too: gradients and Adam's state."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    model = nn.Sequential(nn.Linear(64, 128), nn.Tanh(), nn.Linear(128, 96), nn.LayerNorm(96))
+    for layer in model[0], model[2]:
+        layer.weight = nn.Parameter(TwoTensor(layer.weight.detach(), torch.randn_like(layer.weight)), requires_grad=layer is not model[0])
+    model[0].requires_grad_(False)
+    opt = torch.optim.AdamW(trained(model))
+
+    def step():
+        opt.zero_grad()
+        model(torch.randn(16, 64)).square().mean().backward()
+        opt.step()
+        moment(PARAMETER=inner_of(trained(model)), GRADIENT=inner_of(grads(trained(model))), OPTIMIZER_STATE=inner_of(states(opt)),
+               FROZEN=inner_of(model[0].parameters()), BUFFER=[])
+
+    return slowly(step)
+
+
+def awaited():
+    """Results of collectives, which wrap a tensor: a buffer that each step reads, one that nobody has waited for yet, a frozen weight and
+    a trained one."""
+    from torch.distributed import _functional_collectives as collectives
+
+    world = one_rank().group.WORLD
+    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 32))
+    for layer in model[0], model[2]:
+        layer.weight = nn.Parameter(collectives.all_reduce(layer.weight.detach(), "sum", world), requires_grad=layer is not model[0])
+    model[0].bias.requires_grad_(False)
+    for name in ("mean", "later"):
+        model.register_buffer(name, collectives.all_reduce(torch.rand(32), "sum", world))
+    opt = torch.optim.AdamW(trained(model))
+
+    def step():
+        opt.zero_grad()
+        (model(torch.randn(16, 64)) - model.mean).square().mean().backward()
+        opt.step()
+        moment(PARAMETER=inner_of(trained(model)), GRADIENT=inner_of(grads(trained(model))), OPTIMIZER_STATE=inner_of(states(opt)),
+               FROZEN=inner_of(model[0].parameters()), BUFFER=inner_of(model.buffers()))
+
+    return slowly(step)
+
+
 JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, decay_by_hand,
                                 gan, accumulate, inference, image, graph_net, steps_in_backward, steps_by_hand_in_backward,
                                 steps_by_hand_after_nodes, decode, two_threads, held, compiled_optimizer, sparse, sparse_accumulated, tensor_parallel,
-                                sharded)}
+                                sharded, two_tensors, awaited)}
 
 
 def main():
