@@ -388,6 +388,10 @@ static void modules_and_operators_by_name(void **state)
 	assert_false(module_is_wanted("block", "blocks.fc1", "Net"));
 	assert_false(module_is_wanted("block", "", "Net"));
 	assert_true(module_is_wanted("*.fc1", "blocks.fc1", "Net"));
+	assert_true(module_is_wanted("blocks.0.fc1", "_orig_mod.blocks.0._orig_mod.fc1", "Net"));
+	assert_true(module_is_wanted("Net.blocks", "_orig_mod.blocks.0", "Net"));
+	assert_true(module_is_wanted("_orig_mod.blocks", "_orig_mod.blocks.0", "Net"));
+	assert_false(module_is_wanted("blocks", "my_orig_mod.blocks", "Net"));
 	assert_true(module_is_wanted("layers.*.mlp", "layers.3.mlp.fc", "Net"));
 	assert_false(module_is_wanted("layers.*.mlp", "layers.3.attn", "Net"));
 	assert_true(op_is_wanted("mm", "aten::mm"));

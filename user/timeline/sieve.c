@@ -135,12 +135,36 @@ static bool is_in(const char *wanted, const char *text)
 	return !fnmatch(wanted, text, 0) || !fnmatch(within, text, 0);
 }
 
-bool module_is_wanted(const char *wanted, const char *path, const char *root)
+const char *module_plain(char *buf, size_t size, const char *path)
+{
+	static const char wrapped[] = "_orig_mod"; /* torch/_dynamo/eval_frame.py, OptimizedModule, 2.13 */
+	size_t len = 0, part;
+
+	buf[0] = '\0';
+	for (; *path; path += part + (path[part] == '.')) {
+		part = strcspn(path, ".");
+		if (part == sizeof(wrapped) - 1 && !strncmp(path, wrapped, part))
+			continue;
+		if (len + part + 2 > size)
+			break;
+		len += (size_t)snprintf(buf + len, size - len, "%s%.*s", len ? "." : "", (int)part, path);
+	}
+	return buf;
+}
+
+static bool is_module(const char *wanted, const char *path, const char *root)
 {
 	char whole[2 * NAME_BYTES_MAX + 2];
 
 	snprintf(whole, sizeof(whole), "%s%s%s", root, *root && *path ? "." : "", path);
 	return (*path && is_in(wanted, path)) || is_in(wanted, whole);
+}
+
+bool module_is_wanted(const char *wanted, const char *path, const char *root)
+{
+	char plain[NAME_BYTES_MAX + 1];
+
+	return is_module(wanted, path, root) || is_module(wanted, module_plain(plain, sizeof(plain), path), root);
 }
 
 bool op_is_wanted(const char *wanted, const char *op)

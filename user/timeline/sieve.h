@@ -56,7 +56,9 @@ bool sieve__is_category(const struct sieve *s, uint64_t id, uint32_t version);
 struct owner sieve__owner(const struct sieve *s, const struct tl_event *alloc);
 /* root and path as people write them: "Model.block.fc1"; returns buf. */
 const char *owner__words(const struct owner *o, const struct names *names, char *buf, size_t size);
-/* Is path, in the module root, the wanted one or in it? */
+/* A path without what torch.compile puts into it: "layers.0._orig_mod.up" is "layers.0.up". Returns buf. */
+const char *module_plain(char *buf, size_t size, const char *path);
+/* Is path, in the module root, the wanted one or in it? Either as it is or plain. */
 bool module_is_wanted(const char *wanted, const char *path, const char *root);
 bool op_is_wanted(const char *wanted, const char *op);
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
+#include "timeline/sieve.h"
 #include "verdict/facts.h"
 #include "verdict/rules.h"
 #include "verdict/say.h"
@@ -155,24 +156,13 @@ static struct facts_module root_itself(const struct report_modules *m)
 	return f;
 }
 
-/* What torch.compile made of a module has that as its only part: of that it is no word more. */
-static const char *in_compiled(const char *path)
-{
-	static const char own[] = "_orig_mod";
-	size_t len = sizeof(own) - 1;
-
-	if (strncmp(path, own, len) || (path[len] && path[len] != '.'))
-		return path;
-	return path + len + (path[len] == '.');
-}
-
 /* Whose most of it is: a module's, else an operator's; a part that is not worth a word is nobody's. */
 static void say_whose(char *text, const struct report *r, uint64_t peak)
 {
 	struct facts_module f = facts_of_peak_module(r), itself = root_itself(&r->modules);
-	char a[24], path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX];
-	const char *part = in_compiled(f.path);
+	char a[24], path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX], part[TEXT_BYTES_MAX];
 
+	module_plain(part, sizeof(part), f.path);
 	if (itself.bytes > f.bytes && percent(itself.bytes, peak) >= PART_PERCENT)
 		say(text, "; %s of it from %s itself", fmt_bytes(a, itself.bytes), name(root, itself.root, "?"));
 	else if (percent(f.bytes, peak) >= PART_PERCENT)
