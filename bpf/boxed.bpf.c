@@ -6,6 +6,8 @@
  *
  *	_M_invoke(std::_Any_data const &{OperatorHandle *}, std::vector<IValue> &)
  *
+ * An operator of Python's that Python calls may pass pyobject_dispatch_vectorcall(PyObject *self, …) instead.
+ *
  * Which operator it is, how many values are its arguments, and which of them it writes, is in the operator's own
  * FunctionSchema. Its fields lie where the layout says, and what lies there must fit: the schema begins with the operator's
  * name, arguments are a whole number of structs, no more than there are values, and a name that is short lies in its struct.
@@ -18,6 +20,7 @@
 #include "lib/region.h"
 #include "memtrace/arg_names.h"
 
+#define PYTHON_HANDLE 32 /* of torch's PyObjectDispatchFunc: behind PyObject and two callables, a pointer (2.15) */
 #define ARGS_MAX 64 /* user/plan/schema.h; 26 is the most in torch 2.13 */
 /* profiler::_record_function_enter_new(str name, str? args=None), profiler::_record_function_exit: regions, not operators */
 #define PROFILER 0x72656c69666f7270ull
@@ -188,7 +191,7 @@ static __always_inline u32 boxed_values(struct flow_boxed *x, const struct mt_fl
 	return 1;
 }
 
-/* The operator that `handle` is of, into the buffer. 0: it has no name. */
+/* The operator that `handle` is of, into the buffer; stack 0: without arguments. 0: it has no name. */
 __noinline int boxed_operator(u32 slot, u64 handle, u64 stack)
 {
 	struct flow_buf *b = flow_buf(slot);
@@ -206,7 +209,11 @@ __noinline int boxed_operator(u32 slot, u64 handle, u64 stack)
 	b->boxed.name_bytes = name[1];
 	b->boxed.name_word = word[0];
 	if (read_words(same, op + l->schema, sizeof(same)) || read_words(&word[1], same[0], sizeof(word[1])) ||
-	    same[1] != name[1] || word[0] != word[1] || !boxed_values(&b->boxed, l, op + l->schema, stack))
+	    same[1] != name[1] || word[0] != word[1]) {
+		loss_count(MT_LOSS_ARGS);
+		return stack != 0; /* of the dispatcher's calls the name is sure */
+	}
+	if (stack && !boxed_values(&b->boxed, l, op + l->schema, stack))
 		loss_count(MT_LOSS_ARGS);
 	return 1;
 }
@@ -266,15 +273,20 @@ SEC("uprobe")
 int mt_flow_boxed(struct pt_regs *ctx)
 {
 	struct mt_thread *t = thread_get();
-	u64 cookie = bpf_get_attach_cookie(ctx), handle = 0;
+	u64 cookie = bpf_get_attach_cookie(ctx), handle = 0, at = arg(ctx, 0), stack = arg(ctx, 1);
 	struct flow_buf *b;
 	u32 slot = 0;
+
+	if (cookie & MT_BOXED_PYTHON) {
+		at += PYTHON_HANDLE;
+		stack = 0;
+	}
 
 	hit_count(MT_PROG_FLOW_BOXED);
 	b = t ? flow_begin(ctx, t, cookie, &slot) : NULL;
 	if (!b)
 		return 0;
-	if (!read_words(&handle, arg(ctx, 0), sizeof(handle)) && boxed_operator(slot, handle, arg(ctx, 1))) {
+	if (!read_words(&handle, at, sizeof(handle)) && boxed_operator(slot, handle, stack)) {
 		if (b->boxed.name_word != PROFILER) {
 			if (!is_partial())
 				boxed_op(t, b, slot);

@@ -537,6 +537,7 @@ struct mt_flow_spec {
 #define MT_FLOW_COOKIE(low, layout) ((__u64)(layout) << 48 | ((low) & 0xffffffffffffull))
 #define MT_BOXED_REGIONS 1 /* in the cookie of PROG_FLOW_BOXED: it stands for REGION_BEGIN and REGION_END, too */
 #define MT_BOXED_MARKED 2 /* … and may be taken away: steps have marks that stay (MT_REGION_BRIEF) */
+#define MT_BOXED_PYTHON 4 /* what Python calls of an operator that Python has: the name alone is told */
 #define MT_NODE_LAYOUT 1 /* in the cookie of PROG_NODE: it has a layout */
 #define MT_FLOW_HEAD_WORDS 5    /* of a TensorImpl: its storage and autograd_meta lie in them */
 #define MT_FLOW_STORAGE_WORDS 8 /* of a StorageImpl: data, device and size */

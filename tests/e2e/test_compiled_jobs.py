@@ -8,7 +8,6 @@ byte·time is unknown; how much of the bytes that are born has an operator or a 
 import collections
 import json
 import os
-import subprocess
 import sys
 import time
 import types
@@ -273,25 +272,13 @@ def calls_of(mtr, name, begins):
     return [[(r["phase"], r["created"]) for r in rows if begin <= r["t"] < end] for begin, end in zip(begins, begins[1:])]
 
 
-def goes_past_the_dispatcher():
-    """Torch 2.15 calls the Python of a custom_op without the C++ dispatcher, where the probe is (docs/compiled.md, "Limits")."""
-    told = subprocess.run([mt.PYTHON, "-c", "import torch; print(hasattr(torch._ops, '_PyObjectDispatcher'))"], capture_output=True,
-                          text=True, check=True)
-    return told.stdout.strip() == "True"
-
-
 def own_operator(m, mtr):
     """The job's own operator, which generated code calls: the teacher's call and the student's, each with the sigmoid and the product
     that it makes. What was saved is named by the nodes that have it. The averages are BUFFER, and parameters by use: the peak is not in
     the optimizer, where only inputs are compared."""
     made = 256 * 512 * 4
-    if goes_past_the_dispatcher():
-        for inner in ("aten::sigmoid", "aten::mul"):
-            calls = calls_of(mtr, inner, m.begins)
-            mt.check(all([c for c in of_step if c[1]] == [("evaluation", made), ("forward", made)] for of_step in calls), f"{inner}: {calls}")
-    else:
-        calls = calls_of(mtr, "memtrace_jobs::swish", m.begins)
-        mt.check(calls == [[("evaluation", 2 * made), ("forward", 2 * made)]] * m.steps, f"calls of the job's operator: {calls}")
+    calls = calls_of(mtr, "memtrace_jobs::swish", m.begins)
+    mt.check(calls == [[("evaluation", 2 * made), ("forward", 2 * made)]] * m.steps, f"calls of the job's operator: {calls}")
     nodes = collections.Counter()
     for row in m.rep["saved"]["list"]:
         nodes[row["node"]] += row["bytes"]

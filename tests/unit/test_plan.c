@@ -724,6 +724,36 @@ static void plans_boxed_calls(void **state)
 	}
 }
 
+/* From torch 2.15 on Python calls operators of its own past the dispatcher: what they pass is in libtorch_python. */
+static void plans_operators_of_pythons_own(void **state)
+{
+	static const char python_source[] =
+		"static __attribute__((used, noinline)) int call(char *self) __asm__(\"_ZN5torch4impl8dispatchL28pyobject_"
+		"dispatch_vectorcallEP7_objectPKS3_mS3_\");\n"
+		"static int call(char *self) { return self[32] * 3; }\nint any(void) { return call(0); }\n";
+	char source[sizeof(c10_source) + sizeof(schema_source)];
+	void *cpu, *python;
+	struct planned x;
+	size_t cnt[2] = { 0 };
+
+	(void)state;
+	snprintf(source, sizeof(source), "%s%s", c10_source, schema_source);
+	cpu = dlopen(fixture_build("libtorch_cpu.so", "-O1 -shared -fPIC -DSTORAGE=16", source), RTLD_NOW);
+	python = dlopen(fixture_build("libtorch_python.so", "-O1 -shared -fPIC", python_source), RTLD_NOW);
+	assert_true(cpu && python);
+	x = make_plan(getpid(), SRC_FLOW, NULL);
+	assert_int_equal(x.r, 0);
+	for (size_t i = 0; i < x.p->sites_cnt; i++)
+		if (x.p->sites[i].prog == MT_PROG_FLOW_BOXED) {
+			cnt[!!(x.p->sites[i].cookie & MT_BOXED_PYTHON)]++;
+			assert_int_equal(x.p->sites[i].cookie & MT_BOXED_REGIONS, 0);
+		}
+	assert_true(cnt[0] == 1 && cnt[1] == 1);
+	drop_plan(&x);
+	dlclose(python);
+	dlclose(cpu);
+}
+
 /* Regions come by torch.ops: where that is probed their own functions are not; a plan without one has them. */
 static void takes_regions_by_boxed_calls(void **state)
 {
@@ -1190,6 +1220,7 @@ int main(void)
 		cmocka_unit_test(plans_flow),
 		cmocka_unit_test(knows_layouts),
 		cmocka_unit_test(plans_boxed_calls),
+		cmocka_unit_test(plans_operators_of_pythons_own),
 		cmocka_unit_test(takes_regions_by_boxed_calls),
 		cmocka_unit_test(knows_nodes_of_python),
 		cmocka_unit_test(refuses_unknown_layouts),

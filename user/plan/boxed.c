@@ -22,6 +22,10 @@
  * std::string of the old ABI has 8 bytes (PyPI's wheels up to 2.6): other places, not known. Where an OperatorEntry has its
  * schema is said by at::functionalization::functionalize_op_helper(). The name that must be at both is compared at each call.
  *
+ * From torch 2.15 on an operator of torch.library.custom_op does not pass there if Python calls it: a function object of its
+ * own (torch/csrc/utils/python_dispatch.cpp: PyObjectDispatchFunc) goes from Python's arguments to Python's kernel. Behind its
+ * two callables it has a pointer to the OperatorHandle; the operator's name is told, its tensors by what the kernel calls.
+ *
  * A Python-defined node is a PyNode; its is_traceable() begins with its Python object, a THPFunction. Its release_variables()
  * goes through what that has saved: a vector, so two words, behind all that a SavedVariable has, in steps of one of these.
  */
@@ -43,23 +47,46 @@
 #define SAVED_BYTES_MIN 64  /* sizeof(SavedVariable): 112 (2.4), 104 (2.8), 80 (2.13, 2.15) */
 #define SHOWN	     "c10::Dispatcher::callBoxed"
 
-const char *const boxed_names[] = {
-	"_ZNSt17_Function_handlerIFvRSt6vectorIN3c106IValueESaIS2_EEEZN5torch3jit12_GLOBAL__N_121createOperatorFromC10ERKNS1_"
-	"14OperatorHandleEEUlS5_E_E9_M_invokeERKSt9_Any_dataS5_",
+static const struct {
+	const char *name, *lib;
+	struct prologue_need need;
+	uint64_t cookie;
+} entries[BOXED_NAMES_MAX] = {
+	{ "_ZNSt17_Function_handlerIFvRSt6vectorIN3c106IValueESaIS2_EEEZN5torch3jit12_GLOBAL__N_121createOperatorFromC10ERKNS1_"
+	  "14OperatorHandleEEUlS5_E_E9_M_invokeERKSt9_Any_dataS5_", "torch_cpu", { ARG_BIT(0) | ARG_BIT(1), 1 }, 0 },
+	{ "_ZN5torch4impl8dispatchL28pyobject_dispatch_vectorcallEP7_objectPKS3_mS3_", "torch_python", { ARG_BIT(0), 1 },
+	  MT_BOXED_PYTHON },
 };
-const size_t boxed_names_cnt = sizeof(boxed_names) / sizeof(*boxed_names);
 
-int boxed__plan_local(struct builder *b, const struct elf_sym *sym)
+size_t boxed__names(const struct lib *lib, const char *names[BOXED_NAMES_MAX], size_t at[BOXED_NAMES_MAX])
 {
-	static const struct prologue_need need = { ARG_BIT(0) | ARG_BIT(1), 1 };
-	struct site site = { .prog = MT_PROG_FLOW_BOXED, .source = SRC_FLOW };
+	size_t cnt = 0;
 
-	b->boxed_found = 1;
+	for (size_t i = 0; i < BOXED_NAMES_MAX; i++)
+		if (lib->is_exe || strstr(lib->base, entries[i].lib)) {
+			at[cnt] = i;
+			names[cnt++] = entries[i].name;
+		}
+	return cnt;
+}
+
+int boxed__plan_local(struct builder *b, size_t entry, const struct elf_sym *sym)
+{
+	const struct prologue_need need = entries[entry].need;
+	struct site site = { .prog = MT_PROG_FLOW_BOXED, .source = SRC_FLOW, .cookie = entries[entry].cookie };
+
+	b->boxed_found |= !entry;
 	b->flow_wanted++;
 	if (sym->offset == UINT64_MAX || !sym->is_exec || builder__place(b, sym, SHOWN, &need, &site) < 0)
 		return 0;
 	b->flow_found++;
 	return builder__add_site(b, &site, SHOWN);
+}
+
+/* By the dispatcher, as all operators of torch's own are. */
+static int is_boxed(const struct site *s)
+{
+	return s->prog == MT_PROG_FLOW_BOXED && !(s->cookie & MT_BOXED_PYTHON);
 }
 
 /*
@@ -81,7 +108,7 @@ static void boxed__split_regions(struct plan *p, int by_windows)
 			continue;
 		if (s.prog == MT_PROG_REGION_BEGIN)
 			s.cookie = MT_REGION_BRIEF;
-		if (s.prog == MT_PROG_FLOW_BOXED)
+		if (is_boxed(&s))
 			s.cookie |= MT_BOXED_REGIONS | (by_windows ? MT_BOXED_MARKED : 0);
 		p->sites[n++] = s;
 	}
@@ -95,7 +122,7 @@ void boxed__take_regions(struct plan *p, int by_windows)
 	for (size_t i = 0; i < p->sites_cnt; i++) {
 		const struct site *s = &p->sites[i];
 
-		has_boxed |= s->prog == MT_PROG_FLOW_BOXED;
+		has_boxed |= is_boxed(s);
 		has_begin |= s->prog == MT_PROG_REGION_BEGIN && s->cookie == MT_REGION_STRING;
 		has_other_end |= s->prog == MT_PROG_REGION_END && s->cookie != MT_REGION_ONCE;
 	}

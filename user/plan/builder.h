@@ -154,9 +154,10 @@ int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s);
 void boxed__learn(struct flow_facts *ret, const struct elf *e, const struct lib *lib);
 /* Into the layout what is read of boxed calls; no such field is set if it is not as in a version that is known. */
 void boxed__layout(const struct flow_facts *f, struct mt_flow_layout *ret);
-extern const char *const boxed_names[]; /* of functions in .symtab that all boxed calls pass, one of them in a library */
-extern const size_t boxed_names_cnt;
-int boxed__plan_local(struct builder *b, const struct elf_sym *sym);
+/* Functions in .symtab that boxed calls pass: their names, and for boxed__plan_local() which they are. Returns how many. */
+#define BOXED_NAMES_MAX 2
+size_t boxed__names(const struct lib *lib, const char *names[BOXED_NAMES_MAX], size_t at[BOXED_NAMES_MAX]);
+int boxed__plan_local(struct builder *b, size_t entry, const struct elf_sym *sym);
 /* Of the whole plan: regions have no probes of their own, if they need none. by_windows: struct plan_opts. */
 void boxed__take_regions(struct plan *p, int by_windows);
 /* catalog_gpu.c */

@@ -51,29 +51,29 @@ static int find__take_counts(struct find *f, const struct builder *own)
 
 struct locals {
 	struct builder *b;
-	size_t gpu_cnt; /* names of the GPUs' memory API; the others are boxed calls' */
+	size_t gpu_cnt; /* names of the GPUs' memory API; the others are boxed calls', … */
+	size_t boxed[BOXED_NAMES_MAX]; /* … these of them */
 };
 
 static int plan_local(void *ctx, size_t name, const struct elf_sym *sym)
 {
 	struct locals *l = ctx;
 
-	return name < l->gpu_cnt ? gpu__plan_local(l->b, name, sym) : boxed__plan_local(l->b, sym);
+	return name < l->gpu_cnt ? gpu__plan_local(l->b, name, sym) : boxed__plan_local(l->b, l->boxed[name - l->gpu_cnt], sym);
 }
 
 /* What a library has for itself: going through its names is dear, so once for all who want some. */
 static int builder__plan_locals(struct builder *b)
 {
-	struct locals l = { b, 0 };
+	struct locals l = { .b = b };
 	const char *names[LOCALS_MAX];
 	size_t cnt = 0;
 	int r;
 
 	if (b->sources & SRC_SEGMENTS)
-		l.gpu_cnt = cnt = gpu__names(names, LOCALS_MAX - boxed_names_cnt);
-	if ((b->sources & SRC_FLOW) && (b->lib->is_exe || strstr(b->lib->base, "torch_cpu")))
-		for (size_t i = 0; i < boxed_names_cnt; i++)
-			names[cnt++] = boxed_names[i];
+		l.gpu_cnt = cnt = gpu__names(names, LOCALS_MAX - BOXED_NAMES_MAX);
+	if (b->sources & SRC_FLOW)
+		cnt += boxed__names(b->lib, names + cnt, l.boxed);
 	r = cnt ? elf__find_locals(b->elf, names, cnt, plan_local, &l) : 0;
 	if (r == 0 && (b->sources & SRC_FLOW) && strstr(b->lib->base, "torch_cpu") && !b->boxed_found)
 		builder__note(b, "%s does not say where boxed calls go (is it stripped?): what torch.ops calls is no operator",
