@@ -281,7 +281,6 @@ int mt_flow_boxed(struct pt_regs *ctx)
 		at += PYTHON_HANDLE;
 		stack = 0;
 	}
-
 	hit_count(MT_PROG_FLOW_BOXED);
 	b = t ? flow_begin(ctx, t, cookie, &slot) : NULL;
 	if (!b)

@@ -301,7 +301,7 @@ static int span_is_known(const struct filter *f, const struct report *r, struct 
 	if (is_step && is_early && f->seen_ns >= r->run.start_ts_ns)
 		return step_before_probes(f, r, err);
 	if (!is_step && is_early && span->to_ns < report_traced_from_ns(r))
-		return time_before_probes(f, r, span->to_ns - r->run.start_ts_ns, err);
+		return time_before_probes(f, r, span->to_ns > r->run.start_ts_ns ? span->to_ns - r->run.start_ts_ns : 0, err);
 	return gap && !r->sampling.learned.is_on ? time_in_gap(f, r, gap, err) : 0; /* what is learned is of gaps */
 }
 

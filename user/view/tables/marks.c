@@ -148,7 +148,7 @@ static const struct step_marks *last_of(const struct report *r, uint32_t pid)
 	return NULL;
 }
 
-/* Of those that are kept: "the first 2 steps settle: …" */
+/* Of those that are kept: "2 steps are settling: …" */
 static void put_settling(struct page *p, const struct report *r, uint32_t pid)
 {
 	unsigned cnt = 0;
