@@ -10,6 +10,7 @@ import mt
 import test_categories
 
 RANDOM = 100
+RNG_STATE = 5056  # that each checkpoint keeps
 SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true",
         "what_ifs_of_sharding_come_true", "what_ifs_of_checkpoints_come_true"}
 LANDING = {"what_was_kept_is_told_with_its_module"}
@@ -268,6 +269,13 @@ def test_what_ifs_of_sharding_come_true():
         mt.expect_failure(mt.memtrace("estimate", one, "--shard", "2", "--units", "tail.*"), 1, "no parameter is in a module like")
 
 
+def kept(path):
+    """Bytes that autograd keeps, and by module what of it recomputation would save."""
+    report = json.loads(mt.ok(mt.memtrace("report", path, "--json", "--top", "100000")).stdout)
+    (process,) = report["saved"]["processes"]
+    return process["bytes"], {m["name"]: m["all"]["recomputable"] for m in report["modules"]["list"]}
+
+
 def test_what_ifs_of_checkpoints_come_true():
     size = ("--batch", "16", "--dim", "128")
     with mt.scratch() as where:
@@ -276,7 +284,13 @@ def test_what_ifs_of_checkpoints_come_true():
             said = estimate(one, "--checkpoint", ",".join(f"layers.{b}" for b in blocks.split(",")))
             curve = said["checkpoint"]["modules"]
             mt.check(len(curve) == len(blocks.split(",")) and all(m["time_ns"] > 0 and m["bytes"] > 1 << 20 for m in curve), said)
-            check_what_if(f"blocks {blocks} checkpointed", said, record_blocks(where, f"ran{blocks}", *size, "--checkpoint", blocks))
+            ran = record_blocks(where, f"ran{blocks}", *size, "--checkpoint", blocks)
+            check_what_if(f"blocks {blocks} checkpointed", said, ran)
+            (before, saves), (after, _) = kept(one), kept(ran)
+            told = sum(saves[f"layers.{b}"] for b in blocks.split(","))
+            mt.note(f"kept for backward: {before}, with blocks {blocks} checkpointed {after}: {before - after} less, {told} told")
+            mt.check(before - after == told - RNG_STATE * len(curve), f"{before} - {after}, {told} told")
+            mt.check(all(m["bytes"] == saves[m["module"]] for m in curve), f"{curve} {saves}")
         all_of_them = estimate(one, "--checkpoint", "layers.*")
         budget = all_of_them["checkpoint"]["modules"][1]["peak_so_far"] + 1000
         said = estimate(one, "--checkpoint", "layers.*", "--budget", budget)

@@ -387,6 +387,70 @@ static void rows_by_pattern(void **state)
 	assert_int_equal(rep->modules.rows[1].own.saved, SIZE);
 }
 
+static void backward_of(uint64_t module)
+{
+	send((struct event){ .kind = EV_MODULE_AT, .addr = module, .flags = EV_MODULE_BACKWARD });
+}
+
+static const struct report_module_sum *all_of(const char *path)
+{
+	for (size_t i = 0; i < rep->modules.cnt; i++)
+		if (!strcmp(rep->modules.rows[i].name, path))
+			return &rep->modules.rows[i].all;
+	fail();
+	return NULL;
+}
+
+/* Computed again with all that has it, in its module or in one around it, a block would not be kept. */
+static void who_would_recompute(void **state)
+{
+	static const char *const paths[] = { "a", "a.x", "a.y", "b" };
+
+	(void)state;
+	module(0x10, 0, "");
+	module(0x20, 0x10, paths[0]);
+	module(0x21, 0x20, paths[1]);
+	module(0x22, 0x20, paths[2]);
+	module(0x23, 0x10, paths[3]);
+	for (int step = 0; step < 2; step++) {
+		at(0x21);
+		make(A, "aten::tanh"); /* of a.x's own node */
+		make(B, "aten::mul");  /* of a.y's, too */
+		make(C, "aten::add");  /* b's */
+		make(X, "aten::exp");  /* of a node of none */
+		at(0);
+		make(SEED, "aten::ones_like");
+		apply(0, "ExpBackward0", T(SEED));
+		freed(X, 1);
+		backward_of(0x23);
+		apply(0, "MulBackward0", T(SEED));
+		op(2, "aten::mul", T(C, R));
+		backward_of(0x22);
+		apply(0, "MulBackward0", T(SEED));
+		op(2, "aten::mul", T(B, R));
+		backward_of(0x21);
+		apply(0, "TanhBackward0", T(SEED));
+		freed(A, 1);
+		freed(B, 1);
+		freed(C, 1);
+		backward_of(0);
+		op(0, "aten::zero_", T(WT, R));
+		freed(SEED, 0);
+	}
+	assert_int_equal(saved()->cnt, 4);
+	assert_string_equal(kept(A)->of.recompute, "a.x");
+	assert_string_equal(kept(B)->of.recompute, "a");
+	assert_string_equal(kept(C)->of.recompute, "");
+	assert_null(kept(X)->of.recompute);
+	assert_int_equal(all_of("")->recomputable, 3 * SIZE);
+	assert_int_equal(all_of("a")->recomputable, 2 * SIZE);
+	assert_int_equal(all_of("a.x")->recomputable, SIZE);
+	assert_int_equal(all_of("a.x")->saved, 4 * SIZE);
+	assert_int_equal(all_of("a.y")->recomputable, 0);
+	assert_int_equal(all_of("b")->recomputable, 0);
+	assert_int_equal(rep->modules.none.recomputable, 0);
+}
+
 /* However many blocks a job says to keep, memory has its limit, and what found no room is said. */
 static void too_many(void **state)
 {
@@ -438,7 +502,7 @@ int main(void)
 		test(what_nodes_use), test(one_pass_from_the_start), test(freed_in_a_node), test(saved_by_its_node),
 		test(a_graph_that_is_kept), test(several_passes_a_step), test(a_graph_that_waits), test(recomputed),
 		test(not_autograds), test(nothing_without_backward), test(named_late), test(rows_by_pattern),
-		test(too_many), test(flat),
+		test(who_would_recompute), test(too_many), test(flat),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

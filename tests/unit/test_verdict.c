@@ -818,13 +818,13 @@ static void activations(void **state)
 	f.devs[0].cats[CAT_PARAMETER].at_peak = f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = GIB / 2;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 % activations", "--by module");
 	m[0] = (struct report_module){ .name = (char *)"", .root = (char *)"Net", .class = (char *)"Net",
-				       .all = { .saved = 8 * GIB, .at_peak = 8 * GIB } };
+				       .all = { .recomputable = 8 * GIB, .at_peak = 8 * GIB } };
 	m[1] = (struct report_module){ .name = (char *)"head", .parent = 1, .depth = 1, .root = (char *)"Net",
 				       .class = (char *)"Linear",
-				       .all = { .saved = 2 * GIB, .at_peak = 2 * GIB } };
+				       .all = { .recomputable = 2 * GIB, .at_peak = 2 * GIB } };
 	for (size_t i = 2; i < 8; i++)
 		m[i] = (struct report_module){ .name = f.texts[i][0], .parent = 1, .depth = 1, .root = (char *)"Net",
-					       .class = (char *)"Layer", .all = { .saved = GIB, .at_peak = GIB } };
+					       .class = (char *)"Layer", .all = { .recomputable = GIB, .at_peak = GIB } };
 	for (size_t i = 2; i < 8; i++)
 		snprintf(f.texts[i][0], sizeof(f.texts[i][0]), "layers.%zu", i - 2);
 	f.r.modules.cnt = 8;
@@ -835,9 +835,9 @@ static void activations(void **state)
 		 "checkpoint layers.*: up to 5.00 GiB less; "
 		 "memtrace estimate job.mtr --checkpoint 'layers.*'");
 	snprintf(f.texts[2][0], sizeof(f.texts[2][0]), "';reboot;'"); /* no command with a name that a shell would read */
-	m[2].all.saved = 4 * GIB;
+	m[2].all.recomputable = 4 * GIB;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "layers.*");
-	m[1].all.saved = 0;
+	m[1].all.recomputable = 0;
 	f.r.modules.cnt = 3;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "which modules keep most: memtrace");
 }
@@ -909,7 +909,7 @@ static void what_saves_little_is_not_proposed(void **state)
 	f.devs[0].cats[CAT_ACTIVATION].at_peak = 8 * GIB;
 	f.devs[0].cats[CAT_PARAMETER].at_peak = f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = GIB / 2;
 	f.modules[0] = (struct report_module){ .name = (char *)"head", .root = (char *)"Net", .class = (char *)"Linear",
-					       .all = { .saved = 10 * MIB, .at_peak = 10 * MIB } };
+					       .all = { .recomputable = 10 * MIB, .at_peak = 10 * MIB } };
 	f.r.modules.cnt = 1;
 	f.saved[0] = (struct report_saved_proc){ .pid = 10, .bytes = GIB };
 	f.r.saved.procs = f.saved;
@@ -918,7 +918,7 @@ static void what_saves_little_is_not_proposed(void **state)
 	f.r.ops.cnt = 1;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; most from aten::sort, 8.00 GiB",
 		 "half the batch saves up to 4.00 GiB; which modules keep most: memtrace report job.mtr --by module");
-	f.modules[0].all.at_peak = f.modules[0].all.saved = GIB / 2;
+	f.modules[0].all.at_peak = f.modules[0].all.recomputable = GIB / 2;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; 512 MiB of it from Net.head",
 		 "checkpoint head: up to 512 MiB less");
 }

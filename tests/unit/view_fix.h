@@ -188,8 +188,8 @@ static struct report_saved_proc fix_saved[] = {
 
 static struct report_saved_row fix_saved_rows[] = {
 	{ .pid = 4242, .dev = MT_DEV_CPU, .has_module = 1, .modules = 12, .module = "layers.*.linear1", .root = "Net",
-	  .class = "Linear", .op = "aten::addmm", .region = "", .node = "GeluBackward0", .bytes = 3 << 20, .cnt = 12,
-	  .largest = 1 << 18 },
+	  .class = "Linear", .recompute = "layers.*", .op = "aten::addmm", .region = "", .node = "GeluBackward0",
+	  .bytes = 3 << 20, .cnt = 12, .largest = 1 << 18 },
 	{ .pid = 4242, .dev = MT_DEV_CPU, .has_module = 1, .modules = 1, .module = "", .root = "Net", .class = "Net", .op = "",
 	  .region = "", .node = "autograd node", .bytes = 2 << 20, .cnt = 32, .largest = 1 << 19 },
 	{ .pid = 4243, .dev = MT_DEV_CUDA0, .class = "", .op = "", .region = "enumerate(DataLoader)#next",

@@ -21,6 +21,7 @@ static void add_sum(struct report_module_sum *to, const struct report_module_sum
 	to->live += from->live;
 	to->at_peak += from->at_peak;
 	to->saved += from->saved;
+	to->recomputable += from->recomputable;
 	for (unsigned i = 0; i < PHASE_MAX; i++) {
 		to->by_phase_count[i] += from->by_phase_count[i];
 		to->by_phase_bytes[i] += from->by_phase_bytes[i];
@@ -93,7 +94,7 @@ struct family {
 	struct place {
 		uint32_t turn, row;
 	} *order;
-	uint64_t *saved; /* [row] */
+	struct module_saved *saved; /* [row] */
 };
 
 /* Row 0, which has no turn, comes last. */
@@ -148,7 +149,8 @@ static int fill_all(const struct model *m, const struct family *f, struct report
 		stack[depth].row = f->next[row];
 		if (fill(m, row, stack[depth].at, depth, &r->modules.rows[r->modules.cnt++]))
 			return -ENOMEM;
-		r->modules.rows[at].own.saved = f->saved[row];
+		r->modules.rows[at].own.saved = f->saved[row].made;
+		r->modules.rows[at].own.recomputable = f->saved[row].within;
 		if (depth < MODULES_DEEP_MAX)
 			stack[++depth] = (typeof(stack[0])){ f->first[row], at + 1 };
 	}
@@ -274,7 +276,7 @@ int model__report_modules(const struct model *m, struct report *r)
 	int err = family__init(&f, m);
 
 	own_sum(m, 0, &r->modules.none);
-	r->modules.none.saved = f.saved ? f.saved[0] : 0;
+	r->modules.none.saved = f.saved ? f.saved[0].made : 0;
 	r->modules.rows = calloc(m->modules.cnt, sizeof(*r->modules.rows));
 	err = err || !r->modules.rows ? -ENOMEM : fill_all(m, &f, r);
 	for (size_t i = r->modules.cnt; i-- > 0;) { /* those in it come behind it */

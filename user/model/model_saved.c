@@ -82,6 +82,13 @@ void model__saved_node(struct model *m, struct thread *t)
 	saved__begin(p->saved, m->now_ns, m->last_id, p->fw.live);
 }
 
+/* A node of `row` has the block: it would not be kept if a module were computed again that has them both. */
+static void has_it(const struct model *m, const struct thread *t, struct saved_block *k, uint32_t row)
+{
+	k->node = row;
+	k->within = modules__around(&m->modules, k->within, t->node_module) & UINT16_MAX;
+}
+
 /* The node that is open at the event, as a row of the regions; 0: none that autograd keeps anything for. */
 static uint32_t node_at(const struct model *m, const struct thread *t, const struct event *ev)
 {
@@ -105,7 +112,7 @@ void model__saved_read(struct model *m, struct thread *t, const struct event *ev
 			return;
 		k->is_other = ev->kind == EV_ARG && t->frames[ev->depth - 1].told != MT_EV_OP; /* a node's own argument */
 	}
-	k->node = node;
+	has_it(m, t, k, node);
 }
 
 void model__saved_by_node(struct model *m, const struct event *ev, const struct block *b)
@@ -136,5 +143,6 @@ void model__saved_freed(struct model *m, struct thread *t, const struct event *e
 		return;
 	}
 	k->is_other |= model__is_the_models(b, s->now->before);
-	k->node = node ? node : k->node;
+	if (node)
+		has_it(m, t, k, node);
 }

@@ -26,6 +26,10 @@ void model__saved_freed(struct model *m, struct thread *t, const struct event *e
  */
 bool model__is_the_models(const struct block *b, uint64_t before);
 const struct block *model__saved_alive(const struct model *m, const struct proc *p, const struct saved_block *k); /* or NULL */
-uint64_t *model__saved_by_module(const struct model *m); /* by row, malloc'ed; NULL: no memory */
+struct module_saved {
+	uint64_t made;	 /* kept, and made there */
+	uint64_t within; /* kept, and it is the innermost that computes it again with all that has it */
+};
+struct module_saved *model__saved_by_module(const struct model *m); /* by row, malloc'ed; NULL: no memory */
 
 #endif

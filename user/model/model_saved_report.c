@@ -88,20 +88,28 @@ static int gather(const struct model *m, struct kept **ret, size_t *ret_cnt)
 	return 0;
 }
 
-uint64_t *model__saved_by_module(const struct model *m)
+static uint32_t module_of(const struct model *m, uint32_t row)
 {
-	uint64_t *bytes = calloc(m->modules.cnt, sizeof(*bytes));
+	return row < m->modules.cnt ? row : 0;
+}
+
+struct module_saved *model__saved_by_module(const struct model *m)
+{
+	struct module_saved *rows = calloc(m->modules.cnt, sizeof(*rows));
 	struct kept *all = NULL;
 	size_t cnt = 0;
 
-	if (!bytes || gather(m, &all, &cnt)) {
-		free(bytes);
+	if (!rows || gather(m, &all, &cnt)) {
+		free(rows);
 		return NULL;
 	}
-	for (size_t i = 0; i < cnt; i++)
-		bytes[all[i].k->module < m->modules.cnt ? all[i].k->module : 0] += all[i].k->size;
+	for (size_t i = 0; i < cnt; i++) {
+		rows[module_of(m, all[i].k->module)].made += all[i].k->size;
+		rows[module_of(m, all[i].k->within)].within += all[i].k->size;
+	}
+	rows[0].within = 0; /* there is nothing to compute again */
 	free(all);
-	return bytes;
+	return rows;
 }
 
 /* --- rows ----------------------------------------------------------------------------------------------------- */
@@ -129,20 +137,25 @@ static void pattern_of(const char *path, char *buf, size_t bytes)
 static int fill_row(const struct model *m, const struct kept *kept, struct report_saved_row *ret)
 {
 	const struct saved_block *k = kept->k;
-	const struct module_row *row = &m->modules.rows[k->module < m->modules.cnt ? k->module : 0];
-	char pattern[512];
+	const struct module_row *row = &m->modules.rows[module_of(m, k->module)];
+	const struct module_row *within = &m->modules.rows[module_of(m, k->within)];
+	char pattern[512], around[512];
 
 	pattern_of(names__get(m->names, row->path), pattern, sizeof(pattern));
+	pattern_of(names__get(m->names, within->path), around, sizeof(around));
 	*ret = (struct report_saved_row){
 		.pid = kept->p->pid, .dev = k->dev, .has_module = k->module != 0,
 		.module = row->told ? strdup(pattern) : NULL,
 		.root = row->told ? strdup(names__get(m->names, row->root)) : NULL,
+		.recompute = within->told ? strdup(around) : NULL,
 		.class = strdup(names__get(m->names, row->class)),
 		.op = strdup(names__get(m->names, m->ops.rows[k->op].name)),
 		.region = strdup(names__get(m->names, m->regions.rows[k->region].name)),
 		.node = strdup(names__get(m->names, m->regions.rows[k->node].name)),
 	};
-	return ret->class && ret->op && ret->region && ret->node && (!row->told || (ret->module && ret->root)) ? 0 : -ENOMEM;
+	if (!ret->class || !ret->op || !ret->region || !ret->node || (within->told && !ret->recompute))
+		return -ENOMEM;
+	return !row->told || (ret->module && ret->root) ? 0 : -ENOMEM;
 }
 
 #define BY(a, b) ((a) == (b) ? 0 : (a) < (b) ? -1 : 1)
@@ -153,6 +166,7 @@ static int place_cmp(const void *pa, const void *pb)
 	int r = BY(a->p->pid, b->p->pid);
 
 	r = r ? r : BY(a->k->module, b->k->module);
+	r = r ? r : BY(a->k->within, b->k->within);
 	r = r ? r : BY(a->k->op, b->k->op);
 	r = r ? r : BY(a->k->region, b->k->region);
 	r = r ? r : BY(a->k->node, b->k->node);
@@ -168,6 +182,8 @@ static int row_cmp(const void *pa, const void *pb)
 	r = r ? r : BY(a->has_module, b->has_module);
 	r = r ? r : strcmp(a->root ? a->root : "", b->root ? b->root : "");
 	r = r ? r : strcmp(a->module ? a->module : "", b->module ? b->module : "");
+	r = r ? r : strcmp(a->recompute ? a->recompute : "", b->recompute ? b->recompute : "");
+	r = r ? r : BY(!a->recompute, !b->recompute);
 	r = r ? r : strcmp(a->op, b->op);
 	r = r ? r : strcmp(a->region, b->region);
 	return r ? r : strcmp(a->node, b->node);

@@ -76,7 +76,7 @@ void report_ranks__free(struct report_ranks *r)
 
 void report_saved_row__done(struct report_saved_row *r)
 {
-	free_all(r->module, r->root, r->class, r->op, r->region, r->node);
+	free_all(r->module, r->root, r->class, r->recompute, r->op, r->region, r->node);
 }
 
 static void report_run__done(struct report_run *r)

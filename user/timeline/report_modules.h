@@ -15,6 +15,7 @@
 struct report_module_sum {
 	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */
 	uint64_t saved; /* made there and kept for backward: of the largest pass (struct report_saved) */
+	uint64_t recomputable; /* of what is kept: made, and needed in backward, within it alone; own: in none in it */
 	uint64_t by_phase_count[PHASE_MAX], by_phase_bytes[PHASE_MAX], by_phase_live[PHASE_MAX]; /* allocated in */
 };
 
@@ -81,6 +82,7 @@ struct report_saved_row {
 	uint32_t modules; /* so many of this pattern */
 	char *module;	  /* "layers.*.linear1": that its forward made them; "" a root, NULL: none, or not known */
 	char *root, *class; /* root as module; class "": not known */
+	char *recompute; /* the innermost module within which they are made and needed: "layers.*"; NULL: none, or not known */
 	char *op, *region; /* "" none */
 	char *node;	   /* the backward node that used them, or let go of them, last */
 	uint64_t bytes, cnt, largest;

@@ -252,7 +252,7 @@ static size_t patterns_of(const struct report *r, uint64_t (*bytes)(const struct
 
 static uint64_t kept_of(const struct report_module *m)
 {
-	return m->all.saved;
+	return m->all.recomputable;
 }
 
 static uint64_t peak_of(const struct report_module *m)

@@ -120,8 +120,8 @@ struct facts_module {
 /* Made in a module, or in modules of one pattern, and live at the peak. */
 struct facts_module facts_of_peak_module(const struct report *r);
 /*
- * Those whose checkpointing saves most: of several all that they keep less the largest's; of one no more than the
- * others keep. Only paths that a shell takes as they are.
+ * Those whose checkpointing saves most: of several all that is recomputable in them less the largest's; of one no more
+ * than the others keep. Only paths that a shell takes as they are.
  */
 struct facts_module facts_of_checkpoint(const struct report *r);
 

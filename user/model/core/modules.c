@@ -87,6 +87,20 @@ uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, n
 	return get(&s->by_path, path_key(pid, root), path.v);
 }
 
+static bool is_in(const struct modules *s, uint32_t row, uint32_t outer)
+{
+	while (row && row != outer)
+		row = s->rows[row].parent;
+	return row == outer;
+}
+
+uint32_t modules__around(const struct modules *s, uint32_t a, uint32_t b)
+{
+	while (a && !is_in(s, b, a))
+		a = s->rows[a].parent;
+	return a;
+}
+
 static void drop(struct module_places *p, uint32_t pid)
 {
 	uint32_t cnt = p->cnt;

@@ -115,6 +115,8 @@ bool modules__define(struct modules *s, const struct event *ev);
 uint32_t modules__at(struct modules *s, uint32_t pid, uint64_t addr, bool *ret_full);
 /* A module by its path; root none: whichever was told first. 0: none. */
 uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, name_id root);
+/* The innermost module that both are in, or are; 0: none. */
+uint32_t modules__around(const struct modules *s, uint32_t a, uint32_t b);
 void modules__drop_pid(struct modules *s, uint32_t pid); /* its addresses mean nothing any more */
 void modules__mark(struct modules *s, const struct mark *mark);
 void modules__step(struct modules *s, const struct step_marks *step);

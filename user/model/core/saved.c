@@ -111,6 +111,7 @@ struct saved_block *saved__add(struct saved *s, const struct block *b)
 	k->op = b->op & UINT16_MAX;
 	k->region = b->region & UINT16_MAX;
 	k->module = b->module & UINT16_MAX;
+	k->within = k->module;
 	k->dev = b->dev & UINT8_MAX;
 	return k;
 }

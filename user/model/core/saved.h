@@ -30,6 +30,7 @@ struct saved_block {
 	uint64_t ptr, size;
 	uint32_t node; /* row of the regions' tally: the backward node that read or freed it last */
 	uint16_t op, region, module; /* rows, as struct block has them */
+	uint16_t within; /* row: the innermost module that made it and has all of its nodes; 0: none */
 	uint8_t dev;
 	bool is_other; /* a parameter, say, or a gradient on its way: kept, but not by autograd */
 	bool is_later; /* it waits for a pass after this one: the node is of the last that had it */

@@ -1500,13 +1500,15 @@ function drawModules() {
 const madeIn = (k) => k.module === null ? k.module_root || "–" :
 	`${[k.module_root || "(not told yet)", k.module].filter(Boolean).join(".")}${k.modules > 1 ? ` (${k.modules})` : ""}`;
 function drawSaved() {
-	const saved = model.report.saved, rows = (saved?.list || []).map((k) => ({...k, made: madeIn(k), by: k.op || k.region || "(no operator open)"}));
+	const saved = model.report.saved, rows = (saved?.list || []).map((k) => ({...k, made: madeIn(k), by: k.op || k.region || "(no operator open)",
+		again: k.recompute === null ? "–" : k.recompute || k.module_root}));
 	$("saved").hidden = !rows.length;
 	if (!rows.length)
 		return;
 	const all = saved.processes.reduce((sum, p) => sum + p.bytes, 0), several = saved.processes.length > 1;
 	const columns = [{key: "made", head: "made in", cls: "name", title: (k) => `${k.made}${k.class ? ` (${k.class})` : ""}`},
-		{key: "by", head: "by", cls: "some"}, {key: "node", head: "kept for", cls: "some"}, inBytes("bytes", "bytes"),
+		{key: "by", head: "by", cls: "some"}, {key: "node", head: "kept for", cls: "some"},
+		...(rows.some((k) => k.recompute !== null) ? [{key: "again", head: "recompute", cls: "some"}] : []), inBytes("bytes", "bytes"),
 		{key: "share", head: "of all", value: (k) => k.bytes, cell: (k) => percent(k.bytes, all)},
 		{key: "blocks", head: "blocks", cell: (k) => count(k.blocks)}, inBytes("largest", "largest"),
 		...(several ? [{key: "pid", head: "process", cls: "text", cell: (k) => processName(model, k.pid)}] : [])];
@@ -1517,7 +1519,7 @@ function drawSaved() {
 		...table("saved", columns, rows, "bytes", {rows: 10, text: (k) => `${k.made} ${k.by} ${k.node} ${k.class || ""}`, again: drawSaved}),
 		h("p", {class: "note"}, (saved.total > rows.length ? `The ${rows.length} largest of ${count(saved.total)}. ` : "") +
 			(left ? `${bytes(left)} of it found no room and are in no row. ` : "") +
-			withName("What recomputing a module would save: memtrace estimate FILE --checkpoint MODULE.")));
+			withName("Checkpointed, the module under “recompute” (or one around it) does not keep it; what that changes: memtrace estimate FILE --checkpoint MODULE.")));
 }
 
 // Lines of what torch.compile's inductor wrote, and what they allocated (docs/compiled.md).
@@ -1684,7 +1686,7 @@ function privatePools(pools) {
 /* --- the icicle ------------------------------------------------------------------------------------------- */
 
 const MEASURES = {at_peak: "At the peak", live: "Live at the end", alloc_bytes: "Allocated"};
-const MODULE_MEASURES = {...MEASURES, saved: "Kept for backward"};
+const MODULE_MEASURES = {...MEASURES, saved: "Kept for backward", recomputable: "Recomputation saves"};
 
 function drawIcicle() {
 	$("icicle").hidden = !doc.icicle;

@@ -17,6 +17,7 @@ static const struct column sum_columns[] = {
 	{ "live_count", NULL, COL_COUNT, OF(report_module_sum, live_count) },
 	{ "at_peak", NULL, COL_BYTES, OF(report_module_sum, at_peak) },
 	{ "saved", NULL, COL_BYTES, OF(report_module_sum, saved) },
+	{ "recomputable", NULL, COL_BYTES, OF(report_module_sum, recomputable) },
 	{ "alloc_bytes", NULL, COL_BYTES, OF(report_module_sum, alloc_bytes) },
 	{ "alloc_count", NULL, COL_COUNT, OF(report_module_sum, alloc_count) },
 };
@@ -433,6 +434,7 @@ static const struct column summary_columns[] = {
 	{ NULL, "of peak", COL_SHARE, OF(report_module, all.at_peak), TEXT(4, 9) },
 	{ NULL, "of that itself", COL_BYTES, OF(report_module, own.at_peak), TEXT(5, 16) },
 	{ NULL, "kept for backward", COL_BYTES, OF(report_module, all.saved), TEXT(6, 19) },
+	{ NULL, "recomputation saves", COL_BYTES, OF(report_module, all.recomputable), TEXT(7, 21) },
 };
 
 static int by_peak(const void *pa, const void *pb)

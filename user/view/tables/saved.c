@@ -21,6 +21,14 @@ static void module(struct cell *c, const void *row)
 		  k->module && k->module[0] ? "." : "", k->module ? k->module : "", many);
 }
 
+/* The root alone is a name of its own: "Net". */
+static void within(struct cell *c, const void *row)
+{
+	const struct report_saved_row *k = row;
+
+	c->text = !k->recompute ? "-" : k->recompute[0] ? k->recompute : k->root ? k->root : "-";
+}
+
 /* Without an operator the region says more than nothing. */
 static void maker(struct cell *c, const void *row)
 {
@@ -55,6 +63,7 @@ static const struct column columns[] = {
 	{ "module_root", NULL, COL_TEXT, OF(report_saved_row, root), OR_NULL_IF_NOT(report_saved_row, root) },
 	{ "class", NULL, COL_OR_NULL, OF(report_saved_row, class) },
 	{ "modules", NULL, COL_NUMBER, OF(report_saved_row, modules) },
+	{ "recompute", NULL, COL_TEXT, OF(report_saved_row, recompute), OR_NULL_IF_NOT(report_saved_row, recompute) },
 	{ "op", NULL, COL_OR_NULL, OF(report_saved_row, op) },
 	{ "region", NULL, COL_OR_NULL, OF(report_saved_row, region) },
 	{ "node", NULL, COL_TEXT, OF(report_saved_row, node) },
@@ -63,10 +72,12 @@ static const struct column columns[] = {
 	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(8, 8, 100, .gap = 2), TUI(8, 8) },
 	{ NULL, "by", COL_TEXT, VIA(maker), .is_begin = 1, TEXT(6, 0, .wide = 2, .gap = 2), TUI(2, 16, 90, 1) },
 	{ NULL, "kept for", COL_TEXT, OF(report_saved_row, node), TEXT(7, 0, .wide = 2, .gap = 2), TUI(3, 16, .wide = 1) },
+	{ NULL, "recompute", COL_TEXT, VIA(within), .is_path = 1, .shown_if = has_modules,
+	  TEXT(9, 14, 96, .wide = 2, .gap = 2), TUI(9, 12, 110, .wide = 1) },
 	{ "bytes", "bytes", COL_BYTES, OF(report_saved_row, bytes), .is_bold = 1, TEXT(1, 10), TUI(4, 9) },
 	{ NULL, "of all", COL_SHARE, OF(report_saved_row, bytes), TEXT(2, 8), TUI(5, 8) },
 	{ "blocks", "blocks", COL_COUNT, OF(report_saved_row, cnt), TEXT(3, 8), TUI(6, 7) },
-	{ "largest", "largest", COL_BYTES, OF(report_saved_row, largest), TEXT(4, 10), TUI(7, 9) },
+	{ "largest", "largest", COL_BYTES, OF(report_saved_row, largest), TEXT(4, 10, 110), TUI(7, 9) },
 };
 
 const struct table saved_table = TABLE(columns);
@@ -112,7 +123,8 @@ void saved_text(struct page *p, const struct report *r, size_t top)
 	d.whole = saved_bytes(r);
 	table__text(p, &saved_table, &d, r->saved.rows, shown, sizeof(*r->saved.rows));
 	page__more(p, shown, r->saved.total, "rows (--top, --json)");
-	page__item(p, 2, "what recomputing a module would save: memtrace estimate FILE --checkpoint MODULE");
+	page__item(p, 2, "checkpointed, the module under \"recompute\" (or one around it) does not keep it; what that "
+		   "changes: memtrace estimate FILE --checkpoint MODULE");
 }
 
 static const struct column process_columns[] = {
@@ -134,6 +146,7 @@ static const struct column block_columns[] = {
 	{ "dev", NULL, COL_DEV, OF(report_saved_block, of.dev) },
 	{ "module", NULL, COL_TEXT, OF(report_saved_block, of.module), OR_NULL_IF_NOT(report_saved_block, of.module) },
 	{ "module_root", NULL, COL_TEXT, OF(report_saved_block, of.root), OR_NULL_IF_NOT(report_saved_block, of.root) },
+	{ "recompute", NULL, COL_TEXT, OF(report_saved_block, of.recompute), OR_NULL_IF_NOT(report_saved_block, of.recompute) },
 	{ "op", NULL, COL_OR_NULL, OF(report_saved_block, of.op) },
 	{ "region", NULL, COL_OR_NULL, OF(report_saved_block, of.region) },
 	{ "node", NULL, COL_TEXT, OF(report_saved_block, of.node) },
