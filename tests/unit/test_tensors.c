@@ -104,6 +104,26 @@ static void a_living_block_gets_its_name(void **state)
 }
 
 /* Read before the block was allocated, it was of what lay there then. */
+/* A job that has ended: at its peak the blocks are told by the names that they had. */
+static void a_name_stays_at_the_peak(void **state)
+{
+	(void)state;
+	alloc(0x1000, 64);
+	alloc(0x2000, 32);
+	alloc(0x3000, 16);
+	name_as(0x1000, 64, "a.weight", EV_TENSOR_PARAMETER, 0);
+	name_as(0x3000, 16, "b.weight", EV_TENSOR_PARAMETER, 0);
+	free_block(0x3000);
+	free_block(0x2000);
+	free_block(0x1000);
+	alloc(0x3000, 16); /* another one, after the peak */
+	assert_int_equal(report()->peak_blocks.cnt, 3);
+	assert_string_equal(rep->peak_blocks.rows[0].name, "a.weight");
+	assert_null(rep->peak_blocks.rows[1].name);
+	assert_string_equal(rep->peak_blocks.rows[2].name, "b.weight");
+	assert_int_equal(rep->names.total, 0);
+}
+
 static void a_younger_block_does_not(void **state)
 {
 	(void)state;
@@ -503,6 +523,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_living_block_gets_its_name),
+		TEST(a_name_stays_at_the_peak),
 		TEST(a_younger_block_does_not),
 		TEST(another_size_is_another_storage),
 		TEST(a_name_waits_for_a_storage_from_before),

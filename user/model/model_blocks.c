@@ -26,12 +26,13 @@ static void model__tell_destroy(struct model *m, const struct block *b, uint32_t
 static uint32_t model__bury(struct model *m, const struct block *b, struct proc *p)
 {
 	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
+	name_id key = NAME_NONE, path = NAME_NONE;
 	uint32_t stack;
 
 	if (b->id <= m->marked_id)
 		model__tell_buried(m, b);
 	if (b->named)
-		model__unname(m, b);
+		model__unname(m, b, &key, &path);
 	if (b->gradient)
 		modules__unnamed(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
 	if (!dev_is_host(d->dev))
@@ -42,6 +43,8 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 	stack = stackset__freed(&m->stacks, b->id, d->idx, b->size, d->epoch);
 	caught__freed(&m->caught, b->id);
 	device__freed(d, b, m->now_ns);
+	if (path.v)
+		peak__name(&d->peak_blocks, b->id, key, path);
 	if (m->learned)
 		model__learned_freed(m, b, b->unlisted ? NULL : p);
 	if (b->unlisted)

@@ -15,6 +15,7 @@
 
 #include "model/segments/gpu.h"
 #include "model/model_oom.h"
+#include "model/model_tensors.h"
 #include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
@@ -130,6 +131,7 @@ static void oom__add_op(struct oom *o, uint32_t row, uint64_t live)
 static void oom__count_blocks(struct oom *o, struct model *m)
 {
 	uint64_t *by_op = calloc(m->ops.cnt, sizeof(*by_op));
+	struct peak_freed with_name;
 	const struct block *b;
 	size_t pos = 0;
 
@@ -143,7 +145,8 @@ static void oom__count_blocks(struct oom *o, struct model *m)
 		o->cats[b->cat] += b->size;
 		if (by_op)
 			by_op[tally__shown(&m->ops, (uint32_t)b->op)] += b->size;
-		freed_heap__push(o->blocks, &o->blocks_cnt, REPORT_OOM_BLOCKS, b, 0);
+		with_name = model__with_name(m, b);
+		freed_heap__push(o->blocks, &o->blocks_cnt, REPORT_OOM_BLOCKS, &with_name);
 	}
 	for (uint32_t row = 0; by_op && row < m->ops.cnt; row++)
 		if (by_op[row])
@@ -375,7 +378,7 @@ static int oom__report(const struct oom *o, const struct model *m, struct report
 	memcpy(blocks, o->blocks, sizeof(blocks));
 	qsort(blocks, o->blocks_cnt, sizeof(blocks[0]), by_size);
 	for (; ret->blocks_cnt < o->blocks_cnt; ret->blocks_cnt++)
-		if (model__report_block(m, &blocks[ret->blocks_cnt].block, &ret->blocks[ret->blocks_cnt]) < 0)
+		if (model__report_block(m, &blocks[ret->blocks_cnt], &ret->blocks[ret->blocks_cnt]) < 0)
 			r = -ENOMEM;
 	return ret->comm && ret->op && ret->region && ret->api ? r : -ENOMEM;
 }

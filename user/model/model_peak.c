@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Blocks as rows of a report: those that were live at the peaks. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static size_t model__select(const struct model *m, struct peak_freed *heap, size
 	while ((b = blocks__next(m->blocks, &pos))) {
 		if (dev_is_host((uint8_t)b->dev) == host &&
 		    b->id <= m->devs[m->dev_idx[b->dev] - 1]->peak_blocks.last_id)
-			freed_heap__push(heap, &cnt, max, b, 0);
+			freed_heap__push(heap, &cnt, max, &(struct peak_freed){ .block = *b });
 	}
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		const struct peak *p = &m->devs[i]->peak_blocks;
@@ -37,19 +38,31 @@ static size_t model__select(const struct model *m, struct peak_freed *heap, size
 		if (dev_is_host(m->devs[i]->dev) != host)
 			continue;
 		for (size_t k = 0; k < p->cnt; k++)
-			freed_heap__push(heap, &cnt, max, &p->heap[k].block, p->heap[k].freed_ts_ns);
+			freed_heap__push(heap, &cnt, max, &p->heap[k]);
 	}
 	qsort(heap, cnt, sizeof(*heap), freed__cmp);
 	return cnt;
 }
 
-int model__report_block(const struct model *m, const struct block *b, struct report_block *ret)
+/* "exp_avg layers.0.weight"; malloc'ed; NULL: none. */
+static char *name_of(const struct model *m, name_id key, name_id path)
 {
+	char *name = NULL;
+
+	if (!path.v || asprintf(&name, "%s%s%s", names__get(m->names, key), key.v ? " " : "", names__get(m->names, path)) < 0)
+		return NULL;
+	return name;
+}
+
+int model__report_block(const struct model *m, const struct peak_freed *f, struct report_block *ret)
+{
+	const struct peak_freed now = f->path.v ? *f : model__with_name(m, &f->block);
+	const struct block *b = &f->block;
 	const struct module_row *made_by = b->module && m->modules.rows[b->module].told ? &m->modules.rows[b->module] : NULL;
 
 	*ret = (struct report_block){
 		.id = b->id, .ptr = b->ptr, .size = b->size, .allocated_ts_ns = b->allocated_ts_ns, .pid = b->pid,
-		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat,
+		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat, .freed_ts_ns = f->freed_ts_ns,
 		.op = strdup(names__get(m->names, m->ops.rows[b->op].name)),
 		.region = strdup(names__get(m->names, m->regions.rows[b->region].name)),
 	};
@@ -57,7 +70,7 @@ int model__report_block(const struct model *m, const struct block *b, struct rep
 		ret->module = strdup(names__get(m->names, made_by->path));
 		ret->root = strdup(names__get(m->names, made_by->root));
 	}
-	ret->name = model__name_of(m, b);
+	ret->name = name_of(m, now.key, now.path);
 	ret->has_stream = gpu__stream_of(m->gpu, b, &ret->stream);
 	return ret->op && ret->region && (!made_by || (ret->module && ret->root)) ? 0 : -ENOMEM;
 }
@@ -74,12 +87,8 @@ int model__report_peak_blocks(const struct model *m, size_t top, struct report_b
 	r->rows = calloc(cnt ? cnt : 1, sizeof(*r->rows));
 	if (!r->rows)
 		err = -ENOMEM;
-	for (; !err && r->cnt < cnt; r->cnt++) {
-		struct report_block *b = &r->rows[r->cnt];
-
-		err = model__report_block(m, &heap[r->cnt].block, b);
-		b->freed_ts_ns = heap[r->cnt].freed_ts_ns;
-	}
+	for (; !err && r->cnt < cnt; r->cnt++)
+		err = model__report_block(m, &heap[r->cnt], &r->rows[r->cnt]);
 	free(heap);
 	return err;
 }

@@ -74,12 +74,15 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 	model__tell_name(m, b, t);
 }
 
-void model__unname(struct model *m, const struct block *b)
+void model__unname(struct model *m, const struct block *b, name_id *ret_key, name_id *ret_path)
 {
 	struct tensor *t = tensors__find(&m->tensors, 0, b->id);
 
-	if (t)
+	if (t) {
 		model__uncount(m, t, b, true);
+		*ret_key = t->key;
+		*ret_path = t->path;
+	}
 	tensors__remove(&m->tensors, 0, b->id);
 }
 
@@ -122,15 +125,11 @@ unsigned model__tensor_memory(const struct model *m, const struct block *b, stru
 	return n;
 }
 
-char *model__name_of(const struct model *m, const struct block *b)
+struct peak_freed model__with_name(const struct model *m, const struct block *b)
 {
 	const struct tensor *t = b->named ? tensors__find(&m->tensors, 0, b->id) : NULL;
-	char *name = NULL;
 
-	if (t && asprintf(&name, "%s%s%s", names__get(m->names, t->key), t->key.v ? " " : "",
-			  names__get(m->names, t->path)) < 0)
-		return NULL;
-	return name;
+	return (struct peak_freed){ .block = *b, .key = t ? t->key : NAME_NONE, .path = t ? t->path : NAME_NONE };
 }
 
 /* --- report ------------------------------------------------------------------------------------------------ */

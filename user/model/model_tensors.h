@@ -10,6 +10,7 @@
 
 struct block;
 struct model;
+struct peak_freed;
 struct tensor;
 
 /* model_said.c: EV_TENSOR, EV_TENSOR_OF */
@@ -18,9 +19,10 @@ void model__tensor_of(struct model *m, const struct event *ev);
 bool model__name_fits(const struct block *b, uint64_t bytes); /* of a storage; the GPU's allocator rounds up */
 void model__name_block(struct model *m, struct block *b, const struct tensor *name);
 void model__tensor_late(struct model *m, struct block *b); /* a block from before the attach is known now */
-void model__unname(struct model *m, const struct block *b); /* a named block is dead */
+/* A named block is dead; what it was called, if that is known. */
+void model__unname(struct model *m, const struct block *b, name_id *ret_key, name_id *ret_path);
 void model__not_held(struct model *m, const struct block *b); /* a module has made a named block */
-char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed; NULL: none */
+struct peak_freed model__with_name(const struct model *m, const struct block *b); /* one that lives */
 /* Its EV_TENSOR_OF and EV_TENSOR, as far as there are any: how many. */
 unsigned model__tensor_memory(const struct model *m, const struct block *b, struct event ret[2]);
 

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct block;
 struct model;
 struct report;
 struct report_block;
@@ -20,6 +19,7 @@ struct report_lanes;
 struct report_learned;
 struct report_names;
 struct report_sampling;
+struct peak_freed;
 struct report_saved;
 struct report_seg_row;
 struct report_stacks;
@@ -41,7 +41,7 @@ int model__report_saved(const struct model *m, size_t top, struct report_saved *
 int model__report_compiles(const struct model *m, struct report_compiles *r);
 int model__report_places(const struct model *m, struct report_places *r);
 int model__report_peak_blocks(const struct model *m, size_t top, struct report_blocks *r);
-int model__report_block(const struct model *m, const struct block *b, struct report_block *ret);
+int model__report_block(const struct model *m, const struct peak_freed *f, struct report_block *ret);
 int model__report_learned(const struct model *m, struct report_learned *ret); /* part of the next one */
 int model__report_sampling(const struct model *m, struct report_sampling *ret);
 int model__report_steps(const struct model *m, struct report_sampling *ret); /* part of the last one */

@@ -24,20 +24,36 @@ void peak__done(struct peak *p)
 
 void peak__push(struct peak *p, const struct block *b, uint64_t ts_ns)
 {
-	if (!freed_heap__push(p->heap, &p->cnt, PEAK_FREED_MAX, b, ts_ns))
+	const struct peak_freed f = { .block = *b, .freed_ts_ns = ts_ns };
+
+	if (!freed_heap__push(p->heap, &p->cnt, PEAK_FREED_MAX, &f))
 		p->missed++;
+}
+
+static struct peak_freed *find(struct peak *p, uint64_t id)
+{
+	for (size_t i = 0; i < p->cnt && id <= p->last_id; i++)
+		if (p->heap[i].block.id == id)
+			return &p->heap[i];
+	return NULL;
+}
+
+void peak__name(struct peak *p, uint64_t id, name_id key, name_id path)
+{
+	struct peak_freed *f = find(p, id);
+
+	if (f) {
+		f->key = key;
+		f->path = path;
+	}
 }
 
 void peak__relabel(struct peak *p, uint64_t id, uint8_t cat)
 {
-	if (id > p->last_id)
-		return;
-	for (size_t i = 0; i < p->cnt; i++) {
-		if (p->heap[i].block.id == id) {
-			p->heap[i].block.cat = cat;
-			return;
-		}
-	}
+	struct peak_freed *f = find(p, id);
+
+	if (f)
+		f->block.cat = cat;
 }
 
 static int worse(const struct peak_freed *a, const struct peak_freed *b)
@@ -72,18 +88,15 @@ static void sift_down(struct peak_freed *heap, size_t cnt)
 	heap[i] = x;
 }
 
-bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct block *b,
-		      uint64_t ts_ns)
+bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct peak_freed *f)
 {
-	struct peak_freed f = { .block = *b, .freed_ts_ns = ts_ns };
-
 	if (*cnt < max) {
-		heap[*cnt] = f;
+		heap[*cnt] = *f;
 		sift_up(heap, (*cnt)++);
 		return true;
 	}
-	if (max && worse(&heap[0], &f)) {
-		heap[0] = f;
+	if (max && worse(&heap[0], f)) {
+		heap[0] = *f;
 		sift_down(heap, max);
 	}
 	return false;

@@ -9,6 +9,7 @@
 #ifndef MT_MODEL_PEAK_H
 #define MT_MODEL_PEAK_H
 
+#include "base/names.h"
 #include "model/core/blocks.h"
 
 #define PEAK_FREED_MAX 1024
@@ -16,6 +17,7 @@
 struct peak_freed {
 	struct block block;
 	uint64_t freed_ts_ns;
+	name_id key, path; /* what Python called it (struct tensor); none: not known */
 };
 
 struct peak {
@@ -28,6 +30,8 @@ struct peak {
 int peak__init(struct peak *p); /* 0 or -ENOMEM */
 void peak__done(struct peak *p);
 void peak__push(struct peak *p, const struct block *b, uint64_t ts_ns);
+/* Of one that was freed just now, if it is kept. */
+void peak__name(struct peak *p, uint64_t id, name_id key, name_id path);
 void peak__relabel(struct peak *p, uint64_t id, uint8_t cat); /* of one that was freed, if it is kept */
 
 static inline void peak__reached(struct peak *p, uint64_t last_id)
@@ -52,7 +56,7 @@ static inline int block__cmp(const struct block *a, const struct block *b)
 }
 
 /* A bounded heap of blocks, the last one in that order on top: keeps the `max` first ones. */
-bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct block *b,
-		      uint64_t ts_ns); /* false: one was left out */
+/* False: one was left out. */
+bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct peak_freed *f);
 
 #endif

@@ -72,12 +72,15 @@ static void lived(struct cell *c, const void *row)
 	c->text = b->freed_ts_ns ? NULL : "live";
 }
 
-/* What Python calls it, or what made it. */
+/* What Python calls it, or what made it. A gradient has its parameter's name. */
 static void title(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
 
-	c->text = b->name ? b->name : b->op && b->op[0] ? b->op : "-";
+	if (b->name && b->cat == CAT_GRADIENT)
+		cell__say(c, "%s.grad", b->name);
+	else
+		c->text = b->name ? b->name : b->op && b->op[0] ? b->op : "-";
 }
 
 static void region(struct cell *c, const void *row)
