@@ -60,6 +60,12 @@ def check_private_pools(rows):
     at = {mark["mark"]: devs for mark, devs in rows}
     pool = at["captured_again"][0]["segments"]["private_pools"][0]
     mt.check((pool["graphs"], pool["launches"]) == (2, 6), f"{pool}")
+    mt.check([(g["graph"], g["launches"]) for g in pool["captured"]] == [(1, 3), (2, 3)], f"each graph was launched three times: {pool}")
+    mt.check(pool["begun_ns"] < pool["captured"][0]["captured_ns"] < pool["captured"][1]["captured_ns"], f"{pool}")
+    users = at["users_pool"][1]["segments"]["private_pools"][0]
+    mt.check(users["graphs"] == 0 and users["captured"] == [], f"torch.cuda.MemPool is of no graph: {users}")
+    owners = {s.get("private_pool") for s in at["captured_again"][0]["segments"]["largest"]}
+    mt.check(owners == {None, pool["id"]}, f"segments of the pool, and of none: {owners}")
     held = {name: [d["segments"].get("layers", {}).get("private_pools", 0) for d in at[name]]
             for name in ("captured", "users_pool", "used_once", "left", "pools_emptied")}
     mt.check(held["captured"][0] >= 30 * MB and held["users_pool"][1] >= 24 * MB, f"what no tensor has, and nobody else: {held}")

@@ -681,12 +681,13 @@ def test_fragmentation_of_a_gpu():
         mt.check("Fragmentation" in text and "cuda:1" in text and "556 B" in text and "Private pools" not in text, text)
         page.js("""(() => {
             const report = memtrace.model().doc.report;
-            report.devices["cuda:1"].segments.private_pools = [{id: "0:7", pid: 1, reserved: 4 << 20, used: 1 << 20, segments: 2, graphs: 2,
-                                                                launches: 6, uses: 1, begun_ns: report.start_ns + 2e9}];
+            report.devices["cuda:1"].segments.private_pools = [{id: "0:7", pid: 1, reserved: 4 << 20, used: 1 << 20, segments: 2, graphs: 3,
+                                                                launches: 6, uses: 1, begun_ns: report.start_ns + 2e9,
+                                                                captured: [1, 2, 5].map((graph) => ({graph, launches: 2}))}];
             memtrace.show({report});
         })()""")
         text = " ".join(text_of(page, "#segments").split())
-        mt.check(re.search(r"0:7 cuda:1 4\.00 MiB 1\.00 MiB 3\.00 MiB 2 6 2\.0+ s in use", text), text)
+        mt.check(re.search(r"0:7 cuda:1 4\.00 MiB 1\.00 MiB 3\.00 MiB 1 to 2, 5 6 2\.0+ s in use", text), text)
         clean(page)
     with opened(page_of(recording())) as page:
         mt.check(page.js("document.querySelector('#segments').hidden"), "shown without a GPU")

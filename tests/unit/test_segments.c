@@ -231,7 +231,7 @@ static void test_private_pools(void **state)
 	struct fix *f = *state;
 	struct report_segments r;
 	struct report_pool *rows;
-	uint64_t begun_ns;
+	uint64_t begun_ns, captured_ns;
 	size_t cnt;
 
 	give(f, 7, 0x10000000, 2 * MB);
@@ -242,6 +242,7 @@ static void test_private_pools(void **state)
 	give(f, 7, 0x30000000, 4 * MB);
 	give(f, 8, 0x40000000, 8 * MB);
 	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURED, MT_DEV_NONE, 0xa0, 0, 5);
+	captured_ns = f->ts_ns;
 	give(f, 8, 0x50000000, 2 * MB);
 	pool(f, 7, MT_GRAPH_POOL_ENDS, 1);
 	give(f, 7, 0x60000000, 2 * MB);
@@ -262,6 +263,9 @@ static void test_private_pools(void **state)
 	assert_int_equal(rows[0].launches, 1);
 	assert_int_equal(rows[0].uses, 1);
 	assert_int_equal(rows[0].begun_ns, begun_ns); /* not when it was captured into, or left */
+	assert_int_equal(rows[0].first[0].number, 1);
+	assert_int_equal(rows[0].first[0].captured_ns, captured_ns);
+	assert_int_equal(rows[0].first[0].launches, 1);
 	free(rows);
 	pool(f, 7, MT_GRAPH_POOL_LEFT, 1);
 	r = report(f, C0);
@@ -272,6 +276,106 @@ static void test_private_pools(void **state)
 	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x40000000, 0, 0);
 	assert_int_equal(segments__pools(f->s, f->b, 0, 10, &rows, &cnt), 0);
 	assert_int_equal(cnt, 0);
+	free(rows);
+}
+
+static void of_graph(struct fix *f, uint32_t tid, uint8_t what, uint32_t addr, uint32_t aux)
+{
+	tell_of(f, tid, &(struct event){ .kind = MT_EV_SEG_GRAPH, .flags = what, .addr = addr, .aux = aux });
+}
+
+/* Into the pool `number` (0: none) by a thread; stream, graph and executable are the thread's own. */
+static void capture(struct fix *f, uint32_t tid, uint64_t number, unsigned launches)
+{
+	uint32_t stream = tid, graph = tid + 0x1000, exec = tid + 0x2000;
+
+	if (number)
+		pool(f, tid, MT_GRAPH_POOL_BEGINS, number);
+	of_graph(f, tid, MT_GRAPH_CAPTURES, stream, 0);
+	of_graph(f, tid, MT_GRAPH_CAPTURED, graph, stream);
+	if (number)
+		pool(f, tid, MT_GRAPH_POOL_ENDS, number);
+	of_graph(f, tid, MT_GRAPH_INSTANTIATED, exec, graph);
+	while (launches--)
+		of_graph(f, tid, MT_GRAPH_LAUNCHED, exec, 0);
+}
+
+static struct report_pool *pools_of(struct fix *f, size_t want)
+{
+	struct report_pool *rows;
+	size_t cnt;
+
+	assert_int_equal(segments__pools(f->s, f->b, 0, 10, &rows, &cnt), 0);
+	assert_int_equal(cnt, want);
+	return rows;
+}
+
+/* A number each, in order, also those of no pool; an executable's address may have been another's. */
+static void test_graphs_of_a_pool(void **state)
+{
+	struct fix *f = *state;
+	struct report_pool *rows;
+
+	pool(f, 7, MT_GRAPH_POOL_BEGINS, 1);
+	give(f, 7, 0x10000000, 4 * MB);
+	pool(f, 7, MT_GRAPH_POOL_ENDS, 1);
+	pool(f, 8, MT_GRAPH_POOL_BEGINS, 2);
+	give(f, 8, 0x20000000, 2 * MB);
+	pool(f, 8, MT_GRAPH_POOL_ENDS, 2);
+	capture(f, 7, 1, 2);
+	capture(f, 7, 0, 5); /* the third of these launches is no more the pool's than the first */
+	capture(f, 8, 2, 1);
+	capture(f, 7, 1, 3);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURES, MT_DEV_NONE, 5, 0, 0);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURED, MT_DEV_NONE, 0, 0, 5); /* none came of it: no number */
+	rows = pools_of(f, 2);
+	assert_int_equal(rows[0].graphs, 2);
+	assert_int_equal(rows[0].launches, 5);
+	assert_int_equal(rows[0].first[0].number, 1);
+	assert_int_equal(rows[0].first[0].launches, 2);
+	assert_int_equal(rows[0].first[1].number, 4);
+	assert_int_equal(rows[0].first[1].launches, 3);
+	assert_int_equal(rows[0].last.number, 4);
+	assert_int_equal(rows[1].first[0].number, 3);
+	assert_int_equal(rows[1].launches, 1);
+	free(rows);
+	for (unsigned i = 0; i < 10000; i++) /* some are kept, and the last one, of all there is a count */
+		capture(f, 7, 1, 1);
+	rows = pools_of(f, 2);
+	assert_int_equal(rows[0].graphs, 10002);
+	assert_int_equal(rows[0].first[REPORT_POOL_GRAPHS - 1].number, 18);
+	assert_int_equal(rows[0].last.number, 10004);
+	assert_int_equal(rows[0].last.launches, 1);
+	free(rows);
+	segments__check(f->s);
+}
+
+/* A graph's pool is the one that its thread began last; another thread's segment may be of either. */
+static void test_two_captures_at_once(void **state)
+{
+	struct fix *f = *state;
+	struct report_pool *rows;
+
+	pool(f, 7, MT_GRAPH_POOL_BEGINS, 1);
+	pool(f, 8, MT_GRAPH_POOL_BEGINS, 2);
+	for (uint32_t tid = 7; tid <= 8; tid++)
+		of_graph(f, tid, MT_GRAPH_CAPTURES, tid, 0);
+	give(f, 7, 0x10000000, 4 * MB);
+	give(f, 8, 0x20000000, 2 * MB);
+	give(f, 9, 0x30000000, 8 * MB);
+	capture(f, 9, 0, 1); /* of no pool */
+	for (uint32_t tid = 8; tid >= 7; tid--)
+		of_graph(f, tid, MT_GRAPH_CAPTURED, tid + 0x1000, tid);
+	pool(f, 7, MT_GRAPH_POOL_ENDS, 1);
+	capture(f, 8, 1, 1); /* the other one is open in this thread, too */
+	rows = pools_of(f, 2);
+	assert_int_equal(rows[0].reserved, 4 * MB);
+	assert_int_equal(rows[0].graphs, 2);
+	assert_int_equal(rows[0].first[0].number, 3);
+	assert_int_equal(rows[0].first[1].number, 4);
+	assert_int_equal(rows[1].reserved, 2 * MB);
+	assert_int_equal(rows[1].graphs, 1);
+	assert_int_equal(rows[1].first[0].number, 2);
 	free(rows);
 }
 
@@ -711,6 +815,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_communication, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_graph_nodes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_private_pools, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_graphs_of_a_pool, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_two_captures_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_more_private_pools_than_are_kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_freed_unseen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_virtual_memory, set_up, tear_down),

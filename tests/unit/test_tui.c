@@ -427,10 +427,15 @@ static void test_segments_tell_their_use(void **state)
 {
 	struct report_seg_row segs[] = {
 		{ .addr = 0x7f00, .size = 20 << 20, .used = 8 << 20, .largest_free = 9 << 20, .pid = 7, .blocks = 3,
-		  .dev = MT_DEV_CUDA0 + 1, .kind = MT_SEG_PHYSICAL, .is_cached = 1 },
+		  .dev = MT_DEV_CUDA0 + 1, .kind = MT_SEG_PHYSICAL, .is_cached = 1, .is_private = 1, .pool_id = { 0, 7 } },
 		{ .addr = 0x9f00, .size = 4 << 20, .pid = 7, .dev = MT_DEV_CUDA0, .kind = MT_SEG_DEVICE, .is_comm = 1 },
 	};
-	struct report r = { .driver.rows = segs, .driver.cnt = 2 };
+	struct report_pool pools[] = { /* the same number in another process, and the process's own */
+		{ .id = { 0, 7 }, .pid = 8, .dev = MT_DEV_CUDA0 + 1, .graphs = 1, .first = { { 0, 0, 4 } }, .last.number = 4 },
+		{ .id = { 0, 7 }, .pid = 7, .dev = MT_DEV_CUDA0 + 1, .graphs = 24, .first = { { 0, 0, 1 } },
+		  .last.number = 24 },
+	};
+	struct report r = { .driver.rows = segs, .driver.cnt = 2, .driver.pools = pools, .driver.pools_cnt = 2 };
 	struct tui_rows rows = { 0 };
 
 	(void)state;
@@ -440,6 +445,8 @@ static void test_segments_tell_their_use(void **state)
 	assert_string_equal(rows.rows[0].v[1].text, "virtual memory API");
 	assert_int_equal(rows.rows[0].v[4].num, 12 << 20);
 	assert_string_equal(rows.rows[0].v[6].text, "25.0 %"); /* 1 - 9 / 12 */
+	assert_string_equal(rows.rows[0].v[10].text, "0:7 graph 1 to 24");
+	assert_string_equal(rows.rows[1].v[10].text, "-");
 	assert_string_equal(rows.rows[1].v[1].text, "communication");
 	assert_string_equal(rows.rows[1].v[3].text, "-"); /* a library's: nothing is known of its inside */
 	tui_rows__done(&rows);

@@ -56,7 +56,8 @@ static struct report_dev fix_devs[] = {
 
 static struct report_pool fix_pools[] = {
 	{ .id = { 0, 7 }, .reserved = 4ull << 30, .used = 1ull << 30, .launches = 120000, .pid = 4242, .segments = 3,
-	  .graphs = 24, .uses = 24, .dev = MT_DEV_CUDA0 + 1 },
+	  .graphs = 3, .uses = 24, .dev = MT_DEV_CUDA0 + 1, .last = { FIX_T0 + 1500000000, 0, 5 },
+	  .first = { { FIX_T0 + 1000000000, 80000, 1 }, { FIX_T0 + 1200000000, 40000, 2 }, { FIX_T0 + 1500000000, 0, 5 } } },
 	{ .id = { 18446744073709551615ull, 0 }, .reserved = 2 << 20, .pid = 4250, .segments = 1, .dev = MT_DEV_CUDA0 + 1 },
 };
 

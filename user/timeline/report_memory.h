@@ -97,6 +97,8 @@ struct report_seg_row {
 	uint8_t dev, kind; /* enum mt_seg */
 	uint8_t is_cached; /* the caching allocator's */
 	uint8_t is_comm;   /* for communication */
+	uint8_t is_private; /* of the private pool of this number, of the process */
+	uint64_t pool_id[2];
 };
 
 /* The highest moment of a stretch of REPORT_HIGH_NS, of those in which the device's memory changed. */
@@ -128,6 +130,15 @@ struct report_dev {
 	unsigned highs_cnt;
 };
 
+/* A graph that was captured, by its number: captures of its process that were seen to end, in that order, from 1. */
+struct report_graph {
+	uint64_t captured_ns; /* 0: not seen, before a window */
+	uint64_t launches;
+	uint32_t number;
+};
+
+#define REPORT_POOL_GRAPHS 16
+
 /* A private pool of the caching allocator, CUDA graphs' or torch.cuda.MemPool's, that has segments. */
 struct report_pool {
 	uint64_t id[2];
@@ -135,6 +146,7 @@ struct report_pool {
 	uint64_t begun_ns; /* when it was opened first; 0: not seen */
 	uint32_t pid, segments, graphs, uses; /* uses 0: nobody's any more, its segments go when the cache is emptied */
 	uint8_t dev;
+	struct report_graph first[REPORT_POOL_GRAPHS], last; /* of `graphs` that were captured: the first ones, and the last */
 };
 
 /* Segments, and what no device is known of. */

@@ -60,7 +60,7 @@ static void segments__launch(struct segments *s, struct seg_proc *p, struct cuda
 
 	u->launches += g->peak > 0;
 	if (g->pool)
-		seg_proc__pool(p, g->pool)->launches++;
+		private_pool__launched(seg_proc__pool(p, g->pool), g);
 	u->graph_peak = g->peak > u->graph_peak ? g->peak : u->graph_peak;
 	for (size_t i = 0; g->waiting && i < p->cnt; i++) {
 		struct seg *seg = &p->segs[i];
@@ -73,6 +73,7 @@ static void segments__launch(struct segments *s, struct seg_proc *p, struct cuda
 	}
 }
 
+/* graph 0: one that is not kept. The handle was another's before, which is gone. */
 static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t graph)
 {
 	for (size_t i = 0; i < p->execs_cnt; i++) {
@@ -81,6 +82,8 @@ static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t gra
 			return true;
 		}
 	}
+	if (!graph)
+		return true;
 	if (p->execs_cnt == GRAPHS_MAX)
 		memmove(p->execs, p->execs + 1, --p->execs_cnt * sizeof(*p->execs));
 	if (!array_has_room(p->execs, p->execs_cnt, p->execs_cap, 16))
@@ -90,10 +93,11 @@ static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t gra
 }
 
 /* A graph without memory of its own or in a private pool is not kept. */
-static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t stream, uint32_t handle)
+static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t stream, uint32_t handle, uint64_t ts_ns)
 {
 	struct cuda_graph *g = seg_proc__graph_of(p, stream, true), *old = seg_proc__graph_of(p, handle, false);
 
+	p->last_captured += handle != 0;
 	if (!g)
 		return;
 	if (old)
@@ -101,7 +105,8 @@ static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t 
 	for (size_t i = p->cnt; !handle && i-- > 0;)
 		if (p->segs[i].graph == g->id)
 			segments__end_at(s, p, i, END_DROPPED);
-	seg_proc__captured(p, g, handle != 0);
+	g->number = handle ? p->last_captured : 0;
+	seg_proc__captured(p, g, ts_ns);
 	g->captures = false;
 	g->handle = handle;
 	if (!g->peak && (!g->pool || !handle))
@@ -121,11 +126,11 @@ bool segments__graph(struct segments *s, struct seg_proc *p, const struct event 
 			seg_proc__captures(p, g, ev->tid);
 		return g != NULL;
 	case MT_GRAPH_CAPTURED:
-		segments__captured(s, p, ev->aux, handle);
+		segments__captured(s, p, ev->aux, handle, ev->ts_ns);
 		return true;
 	case MT_GRAPH_INSTANTIATED:
 		g = seg_proc__graph_of(p, ev->aux, false);
-		return !g || seg_proc__set_exec(p, handle, g->id);
+		return seg_proc__set_exec(p, handle, g ? g->id : 0);
 	case MT_GRAPH_LAUNCHED:
 		for (size_t i = 0; i < p->execs_cnt; i++) {
 			g = p->execs[i].handle == handle ? seg_proc__graph(p, p->execs[i].graph) : NULL;

@@ -61,6 +61,7 @@ bool seg_proc__private(struct seg_proc *p, const struct event *ev)
 			v->begun_ns = ev->ts_ns;
 		v->tid = ev->tid;
 		v->captures = false;
+		v->opened = ++p->last_opened;
 		v->uses++;
 		break;
 	case MT_GRAPH_POOL_ENDS:
@@ -77,16 +78,39 @@ bool seg_proc__private(struct seg_proc *p, const struct event *ev)
 	return true;
 }
 
-/* One after the other is open on a device; of several the last one begun that fits. */
-uint16_t seg_proc__open_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid)
+/* The one that this thread began last. */
+static uint16_t own_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid)
 {
-	for (size_t i = p->private_cnt; i-- > 0;) {
+	uint64_t opened = 0;
+	uint16_t ret = 0;
+
+	for (size_t i = 0; i < p->private_cnt; i++) {
 		const struct private_pool *v = &p->private_pools[i];
 
-		if (v->tid && (v->tid == tid || v->captures) && (v->dev == dev || dev == MT_DEV_NONE))
-			return (uint16_t)(i + 1);
+		if (!v->tid || v->tid != tid || (v->dev != dev && dev != MT_DEV_NONE) || v->opened < opened)
+			continue;
+		opened = v->opened;
+		ret = (uint16_t)(i + 1);
 	}
-	return 0;
+	return ret;
+}
+
+/* A thread that began none works for a capture; of which one is not known where several go on. */
+uint16_t seg_proc__open_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid)
+{
+	uint16_t ret = own_pool(p, dev, tid);
+	bool is_own = ret != 0;
+
+	for (size_t i = 0; i < p->private_cnt && !is_own; i++) {
+		const struct private_pool *v = &p->private_pools[i];
+
+		if (!v->tid || !v->captures || (v->dev != dev && dev != MT_DEV_NONE))
+			continue;
+		if (ret)
+			return 0;
+		ret = (uint16_t)(i + 1);
+	}
+	return ret;
 }
 
 struct private_pool *seg_proc__pool(const struct seg_proc *p, uint16_t number)
@@ -98,18 +122,32 @@ void seg_proc__captures(struct seg_proc *p, struct cuda_graph *g, uint32_t tid)
 {
 	struct private_pool *v;
 
-	g->pool = seg_proc__open_pool(p, MT_DEV_NONE, tid);
+	g->pool = own_pool(p, MT_DEV_NONE, tid); /* which it began just before */
 	v = seg_proc__pool(p, g->pool);
 	if (v)
 		v->captures = true;
 }
 
-void seg_proc__captured(struct seg_proc *p, const struct cuda_graph *g, bool is_graph)
+/* g->number 0: no graph came of it. */
+void seg_proc__captured(struct seg_proc *p, const struct cuda_graph *g, uint64_t ts_ns)
 {
 	struct private_pool *v = seg_proc__pool(p, g->pool);
 
 	if (!v)
 		return;
 	v->captures = false;
-	v->graphs += is_graph;
+	if (!g->number)
+		return;
+	v->last = (struct report_graph){ .captured_ns = ts_ns, .number = g->number };
+	if (v->graphs < REPORT_POOL_GRAPHS)
+		v->first[v->graphs] = v->last;
+	v->graphs++;
+}
+
+void private_pool__launched(struct private_pool *v, const struct cuda_graph *g)
+{
+	v->launches++;
+	v->last.launches += v->last.number == g->number;
+	for (unsigned i = 0; i < v->graphs && i < REPORT_POOL_GRAPHS; i++)
+		v->first[i].launches += v->first[i].number == g->number;
 }

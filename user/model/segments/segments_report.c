@@ -264,6 +264,7 @@ static void rows__add_proc(struct rows *rows, const struct seg_proc *p, uint8_t 
 	for (size_t i = 0; i < p->cnt;) {
 		const struct seg *first = &p->segs[i];
 		const struct object *o = seg_proc__object_of(p, first);
+		const struct private_pool *pool = seg_proc__pool(p, first->pool);
 		uint64_t end = stretch_end(p, &i), size = end - first->addr;
 		struct stretch s;
 
@@ -273,7 +274,9 @@ static void rows__add_proc(struct rows *rows, const struct seg_proc *p, uint8_t 
 		rows__add(rows, &(struct report_seg_row){ .addr = first->addr, .size = size, .used = size - s.free_bytes,
 							  .largest_free = s.largest_free, .blocks = s.blocks, .pid = p->pid,
 							  .dev = dev, .kind = first->kind, .is_cached = first->cached,
-							  .is_comm = first->comm || (o && o->comm) });
+							  .is_comm = first->comm || (o && o->comm),
+							  .is_private = pool != NULL,
+							  .pool_id = { pool ? pool->id[0] : 0, pool ? pool->id[1] : 0 } });
 	}
 }
 
@@ -330,14 +333,19 @@ struct pools {
 /* Those of a process, behind what is there: without their segments. */
 static bool pools__add_proc(struct pools *to, const struct seg_proc *p)
 {
+	struct report_pool *row;
+
 	for (size_t i = 0; i < p->private_cnt; i++) {
 		const struct private_pool *v = &p->private_pools[i];
 
 		if (!array_has_room(to->v, to->cnt, to->cap, 16))
 			return false;
-		to->v[to->cnt++] = (struct report_pool){ .id = { v->id[0], v->id[1] }, .pid = p->pid,
+		row = &to->v[to->cnt++];
+		*row = (struct report_pool){ .id = { v->id[0], v->id[1] }, .pid = p->pid,
 							 .launches = v->launches, .begun_ns = v->begun_ns,
-							 .graphs = v->graphs, .uses = v->uses, .dev = v->dev };
+							 .graphs = v->graphs, .uses = v->uses, .dev = v->dev,
+							 .last = v->last };
+		memcpy(row->first, v->first, sizeof(row->first));
 	}
 	return true;
 }
@@ -358,6 +366,15 @@ static void add_segments(struct report_pool *of, const struct seg_proc *p, uint8
 		pool->reserved += size;
 		pool->used += size - stretch_of(blocks, &at, first->addr, end).free_bytes;
 	}
+}
+
+/* A window's past has no times. */
+static void report_pool__date(struct report_pool *v, uint64_t start_ns)
+{
+	v->begun_ns = v->begun_ns > start_ns ? v->begun_ns : 0;
+	v->last.captured_ns = v->last.captured_ns > start_ns ? v->last.captured_ns : 0;
+	for (unsigned i = 0; i < REPORT_POOL_GRAPHS; i++)
+		v->first[i].captured_ns = v->first[i].captured_ns > start_ns ? v->first[i].captured_ns : 0;
 }
 
 int segments__pools(const struct segments *s, const struct blocks *blocks, uint64_t start_ns, size_t top,
@@ -385,8 +402,7 @@ int segments__pools(const struct segments *s, const struct blocks *blocks, uint6
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < all.cnt; i++) {
-		if (all.v[i].begun_ns <= start_ns) /* a window's past has no times */
-			all.v[i].begun_ns = 0;
+		report_pool__date(&all.v[i], start_ns);
 		if (all.v[i].segments)
 			all.v[kept++] = all.v[i];
 	}

@@ -57,6 +57,7 @@ struct cuda_graph {
 	uint8_t dev;	     /* of its nodes */
 	bool captures;
 	uint16_t pool; /* number of the private pool that was open as it was captured; 0: none */
+	uint32_t number; /* of the captures that ended, in their order; 0: it goes on, or it was not captured */
 	uint32_t waiting; /* nodes that were not launched yet */
 	uint64_t live, peak;
 };
@@ -80,7 +81,9 @@ struct private_pool {
 	uint64_t begun_ns; /* when it was opened first: graphs are captured then; 0: not seen */
 	uint64_t launches;
 	uint32_t uses;	 /* by graphs and torch.cuda.MemPool; 0: its segments go when the cache is emptied */
-	uint32_t graphs; /* that were captured into it */
+	uint32_t graphs; /* that were captured into it, the first ones and the last: */
+	struct report_graph first[REPORT_POOL_GRAPHS], last;
+	uint64_t opened; /* of the beginnings in its process, which one */
 	uint32_t tid;	 /* what this thread asks for comes out of it now; 0: it is not open */
 	bool captures;	 /* … and what any other asks for, whose work is captured, too */
 	uint8_t dev;
@@ -119,7 +122,7 @@ struct seg_proc {
 	unsigned totals_cnt;
 	struct cuda_graph *graphs;
 	size_t graphs_cnt, graphs_cap;
-	uint32_t last_graph;
+	uint32_t last_graph, last_captured; /* an id; a number */
 	struct exec *execs;
 	size_t execs_cnt, execs_cap;
 	struct late *late;
@@ -128,6 +131,7 @@ struct seg_proc {
 	unsigned pools_cnt;
 	struct private_pool *private_pools;
 	size_t private_cnt, private_cap;
+	uint64_t last_opened;
 };
 
 struct segments {
@@ -192,10 +196,11 @@ bool seg_proc__set_pool(struct seg_proc *p, uint32_t handle, uint8_t dev);
 
 /* segments_private.c */
 bool seg_proc__private(struct seg_proc *p, const struct event *ev); /* of a private pool; false: lost */
-/* The number of the pool that memory of the device is given to which this thread asks for; 0: none. */
+/* The number of the pool that memory of the device is given to which this thread asks for; 0: none, or not known which. */
 uint16_t seg_proc__open_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid);
 struct private_pool *seg_proc__pool(const struct seg_proc *p, uint16_t number); /* NULL: 0 */
 void seg_proc__captures(struct seg_proc *p, struct cuda_graph *g, uint32_t tid); /* the thread captures from now on */
-void seg_proc__captured(struct seg_proc *p, const struct cuda_graph *g, bool is_graph);
+void seg_proc__captured(struct seg_proc *p, const struct cuda_graph *g, uint64_t ts_ns);
+void private_pool__launched(struct private_pool *v, const struct cuda_graph *g);
 
 #endif

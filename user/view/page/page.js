@@ -1674,10 +1674,24 @@ function drawSegments() {
 		...table("segments", columns, rows, "live", {rows: 16, text: (s) => s.dev, again: drawSegments}), ...(pools.length ? privatePools(pools) : []));
 }
 
+// "1 to 3, 7", as the report has it: numbers in order of capture.
+function graphsOf(p) {
+	const all = p.captured || [], shown = [], more = (n) => n > 0 ? ` and ${count(n)} more` : "";
+	if (all.length > 1 && all.at(-1).graph - all[0].graph === p.graphs - 1)
+		return `${all[0].graph} to ${all.at(-1).graph}`;
+	for (const {graph} of all.slice(0, 16))
+		if (shown.length && shown.at(-1)[1] === graph - 1)
+			shown.at(-1)[1] = graph;
+		else
+			shown.push([graph, graph]);
+	const first = shown.slice(0, 3), told = first.reduce((n, [from, to]) => n + to - from + 1, 0);
+	return first.map(([from, to]) => to > from ? `${from} to ${to}` : `${from}`).join(", ") + more(p.graphs - told) || "–";
+}
+
 // What CUDA graphs and torch.cuda.MemPool keep apart: whose, and how much of it serves nobody else (docs/gpu.md).
 function privatePools(pools) {
 	const columns = [{key: "id", head: "private pool", cls: "text"}, {key: "dev", head: "device", cls: "text"}, inBytes("reserved", "reserved"),
-		inBytes("used", "in tensors"), inBytes("rest", "in no tensor"), {key: "graphs", head: "graphs", cell: (p) => count(p.graphs)},
+		inBytes("used", "in tensors"), inBytes("rest", "in no tensor"), {key: "graphs", head: "graphs", cell: graphsOf},
 		{key: "launches", head: "launches", cell: (p) => count(p.launches)}, {key: "begun_ns", head: "opened at", cell: (p) => p.begun_ns ? clock(p.begun_ns - model.report.start_ns, model.duration) : "–"},
 		{key: "uses", head: "state", cls: "text", cell: (p) => p.uses ? "in use" : "left"}];
 	return [h("h3", null, "Private pools"), ...table("segments-pools", columns, pools, "reserved", {rows: 8, text: (p) => p.id, again: drawSegments})];

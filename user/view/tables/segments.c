@@ -2,6 +2,7 @@
 /* Terms are explained where they stand; docs/gpu.md has them at length. */
 #include "view/tables/segments.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "event/event.h"
@@ -362,6 +363,23 @@ static void fragmentation(struct cell *c, const void *row)
 	c->text = fmt_share(c->buf, part, 1);
 }
 
+static void pool(struct cell *c, const void *row)
+{
+	const struct report_seg_row *s = row;
+	const struct report *r = c->d->r;
+	char whose[80] = "";
+
+	if (!s->is_private)
+		return;
+	for (size_t i = 0; r && c->d->as == AS_TUI && i < r->driver.pools_cnt; i++) {
+		const struct report_pool *v = &r->driver.pools[i];
+
+		if (v->pid == s->pid && v->dev == s->dev && v->id[0] == s->pool_id[0] && v->id[1] == s->pool_id[1])
+			pool_graphs(whose, v);
+	}
+	cell__say(c, "%" PRIu64 ":%" PRIu64 "%s%s", s->pool_id[0], s->pool_id[1], *whose ? " graph " : "", whose);
+}
+
 /* What no block lies in says nothing of its inside: a library's. */
 #define INSIDE TOLD_IF(report_seg_row, is_cached)
 
@@ -378,6 +396,7 @@ static const struct column columns[] = {
 	{ "largest_free", "largest", COL_BYTES, OF(report_seg_row, largest_free), INSIDE, TUI(6, 9) },
 	{ NULL, "fragm.", COL_TEXT, VIA(fragmentation), INSIDE, TUI(7, 7) },
 	{ "blocks", "blocks", COL_COUNT, OF(report_seg_row, blocks), TUI(8, 7, 90) },
+	{ "private_pool", "private pool", COL_TEXT, VIA(pool), IF(report_seg_row, is_private), TUI(11, 14, 120, .wide = 1) },
 };
 
 const struct table segment_table = TABLE(columns);

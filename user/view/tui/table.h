@@ -7,7 +7,7 @@
 #include "view/tui/canvas.h"
 #include "view/tui/ui.h"
 
-#define TUI_COLS_MAX 10
+#define TUI_COLS_MAX 11
 
 struct report;
 struct report_dev;
