@@ -76,9 +76,6 @@ def check_sums(rep, k):
 
 # --- a part of it ----------------------------------------------------------------------------------------------
 
-MADE = ("module", "module_root", "phase")  # of a "create", not of what was there before
-
-
 def part_of(rows, pids, begin, end):
     """Of the lines of an export those of these processes after `begin` up to `end`; before them what lived at `begin`, as it was then."""
     own, live = [r for r in rows if int(r["pid"]) in pids], {}
@@ -86,7 +83,7 @@ def part_of(rows, pids, begin, end):
         if int(r["t"]) > begin:
             break
         if r["ev"] in ("create", "preexisting"):
-            live[r["id"]] = {k: v for k, v in r.items() if k not in MADE} | {"t": type(r["t"])(begin), "ev": "preexisting"}
+            live[r["id"]] = r | {"t": type(r["t"])(begin), "ev": "preexisting"}
         elif r["ev"] == "version":
             live[r["id"]] |= {k: r[k] for k in ("version", "cat")}
         elif r["ev"] == "destroy":
@@ -116,6 +113,8 @@ def check_parts(path, rep):
             if to == "jsonl":
                 mt.check(got[0]["ev"] == "filter" and got.pop(0)["filter"] == said, f"{args}: {got[0]}")
             mt.check(50 < len(want) < len(whole), f"{args}: {len(want)} of {len(whole)} lines: nothing is tested")
+            if span[0]:
+                mt.check(any(r["ev"] == "preexisting" and r.get("module") for r in want), f"{args}: nothing is there from before, of a module")
             mt.check(got == want, f"{to} {args}: {len(got)} lines, not {len(want)}; "
                      f"{next(((a, b) for a, b in zip(got, want) if a != b), 'the others are the same')}")
 

@@ -96,6 +96,17 @@ def check_views(mtr, rep, c):
     check_tables(mtr, rep, c)
 
 
+def check_annotations_of_a_part(mtr, whole, path, start_us):
+    """Marks and recompiles of torch-snapshot after --from, up to --until; the first recompile's end is in it, its begin is not."""
+    begin, end = (next(a["time_us"] for a in whole if a["stage"] == stage) for stage in ("START", "END"))
+    first, last = (begin + end) // 2, max(a["time_us"] for a in whole)
+    bounds = ("--from", f"{(first - start_us) / 1000:.3f}ms", "--until", f"{(last - 1 - start_us) / 1000:.3f}ms")
+    mt.ok(mt.memtrace("export", mtr, "--to", "torch-snapshot", "-o", path, *bounds))
+    got = json.loads(path.read_text())["external_annotations"]
+    want = [a for a in whole if first < a["time_us"] < last]
+    mt.check(got == want and 2 < len(got) < len(whole) and {a["stage"] for a in got} >= {"MARK", "END"}, f"{bounds}: {got}: {want}")
+
+
 def check_tables(mtr, rep, c):
     """csv, sqlite and perfetto; what came before the trace is on no track."""
     rows = [r for r in csv.DictReader(mt.ok(mt.memtrace("export", mtr, "--to", "csv")).stdout.splitlines()) if r["ev"] == "recompile"]
@@ -109,6 +120,7 @@ def check_tables(mtr, rep, c):
         annotations = pickle.loads((tmp / "a.pickle").read_bytes())["external_annotations"]
         told = [a["stage"] for a in annotations if a["name"].startswith("torch.compile, again: forward (recompiled.py:")]
         mt.check(told == ["START", "END"] * c["recompiles"], f"torch's snapshot: {told}")
+        check_annotations_of_a_part(mtr, annotations, tmp / "part.json", rep["start_ns"] // 1000)
         db = sqlite3.connect(tmp / "a.db")
         told = db.execute("SELECT compile_id, ns, ifnull(added, 0), function, reason, ifnull(step, 0) FROM compiles"
                           " WHERE again AND NOT backward ORDER BY begin_ns").fetchall()

@@ -237,6 +237,7 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.path = x->out == stdout ? NULL : x->file.part ? x->file.part : x->o->out;
 	x->to.dev = x->o->dev;
 	x->to.part = x->is_part ? &x->filter.said : NULL;
+	x->to.span = x->is_part ? &x->filter.sieve.span : NULL;
 	x->to.pids = x->filter.sieve.pids;
 	x->to.pids_cnt = x->filter.sieve.pids_cnt;
 	x->to.ops = x->o->ops;

@@ -200,7 +200,7 @@ bool sieve__is_category(const struct sieve *s, uint64_t id, uint32_t version)
 
 static bool is_within(const struct sieve *s, uint64_t ts_ns)
 {
-	return ts_ns > s->span.from_ns && ts_ns <= s->span.to_ns;
+	return span__has(&s->span, ts_ns);
 }
 
 /* It begins, for fn: as what was there before, at that time. */

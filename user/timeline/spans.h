@@ -28,6 +28,11 @@ struct span {
 	uint64_t from_ns, to_ns;
 };
 
+static inline bool span__has(const struct span *s, uint64_t ts_ns)
+{
+	return ts_ns > s->from_ns && ts_ns <= s->to_ns;
+}
+
 struct step_span {
 	struct span at;
 	uint64_t number;

@@ -69,6 +69,7 @@ struct export_to {
 	const char *sort; /* --sort: one of the format's words; NULL: its own order */
 	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
 	const struct export_at *at; /* EXPORT_MOMENT: the one to show; NULL: none was asked for */
+	const struct span *span; /* of the part, in the monotonic clock; NULL: all */
 	const uint32_t *pids;	  /* of the part, by --pid or --rank; borrowed */
 	size_t pids_cnt;	  /* 0: all processes */
 	int ops;		  /* --ops: whoever writes a view of them writes all */

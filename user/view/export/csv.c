@@ -49,7 +49,7 @@ static void put_name(struct export_ctx *c, name_id name)
 /* ,module,module_root,phase: whose forward or backward made it; ,name,root,kind,state,type: what Python calls it */
 static void put_python(struct export_ctx *c, const struct tl_event *ev, int is_block)
 {
-	int is_life = ev->kind == TL_CREATE || ev->kind == TL_DESTROY;
+	int is_life = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING || ev->kind == TL_DESTROY;
 	struct outbuf *o = &c->o;
 	struct labels_name n;
 

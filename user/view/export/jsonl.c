@@ -7,12 +7,13 @@
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
  * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
- * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy" have
- * module (path; null: the root itself), module_root and phase where they are known; with "learned":true cat, op, region and
- * these are not measured, but those of the block's like in a traced step (docs/sampling.md). A "mark" (with --ops) has
- * mark, tid, pid, and step. A part of a recording begins with "filter": what was asked for. "gap": what follows is not known
- * until one with begins false (docs/sampling.md). "compile" and "recompile" stand where they became known, up to seconds after
- * t, their begin: ns, backward, added (bytes, null: not known), compile_id, function, reason, failed, step (0: not known), pid.
+ * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy", and
+ * the "preexisting" of what a part's begin found, have module (path; null: the root itself), module_root and phase where
+ * they are known; with "learned":true cat, op, region and these are not measured, but those of the block's like in a
+ * traced step (docs/sampling.md). A "mark" (with --ops) has mark, tid, pid, and step. A part of a recording begins with
+ * "filter": what was asked for. "gap": what follows is not known until one with begins false (docs/sampling.md). "compile"
+ * and "recompile" stand where they became known, up to seconds after t, their begin: ns, backward, added (bytes, null: not
+ * known), compile_id, function, reason, failed, step (0: not known), pid.
  */
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -207,7 +208,7 @@ static void put_row(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__lit_u64(o, ",\"pid\":", ev->pid);
 	if (ev->kind <= TL_DESTROY || ev->kind == TL_LABEL)
 		put_python(c, ev);
-	if (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)
+	if (ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING || ev->kind == TL_DESTROY)
 		put_module(c, ev);
 	outbuf__lit(o, "}\n");
 }

@@ -51,7 +51,7 @@ static uint64_t size_of(const struct tl_event *ev)
 /* The text that lines are sorted by; 0: the line has none. */
 static int text_of(const struct export_ctx *c, const struct tl_event *ev, const struct tl_learned *learned, name_id *ret)
 {
-	int is_life = ev->kind == TL_CREATE || ev->kind == TL_DESTROY;
+	int is_life = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING || ev->kind == TL_DESTROY;
 	struct labels_name n;
 
 	if (!strcmp(c->to->sort, "op")) {

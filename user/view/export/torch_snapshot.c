@@ -25,6 +25,7 @@
 #include "base/spool.h"
 #include "event/event.h"
 #include "timeline/labels.h"
+#include "timeline/spans.h"
 #include "view/export.h"
 #include "view/export/snapframes.h"
 #include "view/export/snaphost.h"
@@ -553,19 +554,27 @@ static void put_recompile(struct snapwrite *w, const struct report_recompile *k,
 	snapwrite__close(w, '}');
 }
 
+/* The part that was asked for has this moment of the process. */
+static int is_in_part(const struct export_ctx *c, uint32_t pid, uint64_t ts_ns)
+{
+	return pid_is_one_of(c->to->pids, c->to->pids_cnt, pid) && (!c->to->span || span__has(c->to->span, ts_ns));
+}
+
 static void put_recompiles(struct export_ctx *c, struct snapwrite *w, const struct report *r)
 {
 	for (size_t i = 0; i < r->compiles.rows_cnt; i++) {
 		const struct report_recompile *k = &r->compiles.rows[i];
 		unsigned dev = first_device(c, k->pid);
-		uint64_t begin_ns = k->ts_ns + (uint64_t)r->run.epoch_off_ns, end_ns;
+		uint64_t epoch_off_ns = (uint64_t)r->run.epoch_off_ns, end_ns;
 
 		if (dev == c->devices_cnt || k->before)
 			continue;
-		put_recompile(w, k, W_START, dev, begin_ns);
-		if (__builtin_add_overflow(begin_ns, k->own_ns, &end_ns))
-			end_ns = UINT64_MAX;
-		put_recompile(w, k, W_END, dev, end_ns);
+		if (__builtin_add_overflow(k->ts_ns, k->own_ns, &end_ns))
+			end_ns = UINT64_MAX - epoch_off_ns;
+		if (is_in_part(c, k->pid, k->ts_ns))
+			put_recompile(w, k, W_START, dev, k->ts_ns + epoch_off_ns);
+		if (is_in_part(c, k->pid, end_ns))
+			put_recompile(w, k, W_END, dev, end_ns + epoch_off_ns);
 	}
 }
 
@@ -578,7 +587,7 @@ static void put_annotations(struct export_ctx *c, struct snapwrite *w, const str
 		const struct report_mark *k = &r->marks.rows[i];
 		unsigned dev = first_device(c, k->pid);
 
-		if (dev == c->devices_cnt)
+		if (dev == c->devices_cnt || !is_in_part(c, k->pid, k->at.ts_ns))
 			continue;
 		snapwrite__item(w);
 		snapwrite__open(w, '{');
