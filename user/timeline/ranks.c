@@ -3,7 +3,9 @@
  * Who stands out: the modified z-score, |x - median| over the median of such differences (times 1.4826, which makes it the
  * deviation of a normal distribution), because one rank that is far off must not move the measure that it is held against.
  * Ranks of a synchronous job are often equal to the byte: then that median is 0, and a difference of less than
- * SCALE_LEAST of the median is still none. The median is the lower one of two, so that of two ranks the larger stands out.
+ * SCALE_LEAST of the median is still none. The median is the lower one of two, so that of two ranks the larger stands out, if
+ * it does by RANK_RATIO: there is no third one that tells how much ranks differ. Peaks are compared, not what is live at the
+ * end: that is another moment of the step in each rank.
  */
 #include "timeline/ranks.h"
 
@@ -41,11 +43,6 @@ static uint64_t lower_median(uint64_t *v, size_t cnt)
 static uint64_t apart(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
-}
-
-static uint64_t value_of(const struct report_rank *row, bool live)
-{
-	return live ? row->live : row->peak;
 }
 
 static bool is_same_job(const struct report_rank *a, const struct report_rank *b)
@@ -100,10 +97,9 @@ static void fill_difference(const struct report_ranks *r, const struct report_ra
 	const struct report_rank *row = &r->rows[o->row];
 	int64_t most = 0;
 
-	o->more = (int64_t)(value_of(row, o->by_live) - value_of(mid, o->by_live));
+	o->more = (int64_t)(row->peak - mid->peak);
 	for (unsigned c = 0; c < CAT_MAX; c++) {
-		int64_t d = o->by_live ? (int64_t)(row->cats[c].live - mid->cats[c].live) :
-					 (int64_t)(row->cats[c].at_peak - mid->cats[c].at_peak);
+		int64_t d = (int64_t)(row->cats[c].at_peak - mid->cats[c].at_peak);
 
 		if (o->more < 0 ? d < most : d > most) {
 			most = d;
@@ -118,15 +114,12 @@ static double magnitude(double v)
 	return v < 0 ? -v : v;
 }
 
-/* The farthest first; of equal ones the lower row. One row once, by its peak before its live bytes. */
+/* The farthest first; of equal ones the lower row. */
 static void keep_outlier(struct report_ranks *r, struct report_outlier o)
 {
 	size_t at = r->outliers_cnt;
 
-	for (size_t i = 0; i < r->outliers_cnt; i++)
-		if (r->outliers[i].row == o.row)
-			return;
-	while (at && r->outliers[at - 1].by_live == o.by_live && magnitude(r->outliers[at - 1].score) < magnitude(o.score))
+	while (at && magnitude(r->outliers[at - 1].score) < magnitude(o.score))
 		at--;
 	if (at == RANK_OUTLIERS_MAX)
 		return;
@@ -137,19 +130,19 @@ static void keep_outlier(struct report_ranks *r, struct report_outlier o)
 }
 
 /* Among rows `from` to `to`, which are of one job. */
-static void find_outliers(struct report_ranks *r, uint32_t from, uint32_t to, uint64_t *room, bool live)
+static void find_outliers(struct report_ranks *r, uint32_t from, uint32_t to, uint64_t *room)
 {
 	const struct report_rank *mid = &r->rows[from];
 	uint64_t median, spread;
 	double scale;
 
 	for (uint32_t i = from; i < to; i++)
-		room[i - from] = value_of(&r->rows[i], live);
+		room[i - from] = r->rows[i].peak;
 	median = lower_median(room, to - from);
-	while (value_of(mid, live) != median)
+	while (mid->peak != median)
 		mid++;
 	for (uint32_t i = from; i < to; i++)
-		room[i - from] = apart(value_of(&r->rows[i], live), median);
+		room[i - from] = apart(r->rows[i].peak, median);
 	spread = lower_median(room, to - from);
 	scale = (double)spread * TO_DEVIATION;
 	if (scale < (double)median * SCALE_LEAST)
@@ -157,10 +150,11 @@ static void find_outliers(struct report_ranks *r, uint32_t from, uint32_t to, ui
 	if (scale < 1)
 		scale = 1;
 	for (uint32_t i = from; i < to; i++) {
-		struct report_outlier o = { .row = i, .by_live = live };
+		struct report_outlier o = { .row = i, .score = ((double)r->rows[i].peak - (double)median) / scale };
 
-		o.score = ((double)value_of(&r->rows[i], live) - (double)median) / scale;
 		if (magnitude(o.score) < RANK_OUTLIER_SCORE)
+			continue;
+		if (to - from == 2 && (double)r->rows[i].peak < RANK_RATIO * (double)median)
 			continue;
 		fill_difference(r, mid, &o);
 		keep_outlier(r, o);
@@ -168,12 +162,12 @@ static void find_outliers(struct report_ranks *r, uint32_t from, uint32_t to, ui
 }
 
 /* Ranks of different jobs are not like each other. */
-static void compare_jobs(struct report_ranks *r, uint64_t *room, bool live)
+static void compare_jobs(struct report_ranks *r, uint64_t *room)
 {
 	for (uint32_t from = 0, to = 0; from < r->cnt; from = to) {
 		while (to < r->cnt && is_same_job(&r->rows[to], &r->rows[from]))
 			to++;
-		find_outliers(r, from, to, room, live);
+		find_outliers(r, from, to, room);
 	}
 }
 
@@ -381,8 +375,7 @@ int report_ranks__judge(struct report_ranks *r)
 	}
 	name_jobs(r);
 	find_ends(r, room);
-	compare_jobs(r, room, false);
-	compare_jobs(r, room, true);
+	compare_jobs(r, room);
 	find_missing(r);
 	count_deaths(r);
 	err = find_steps(r, room);

@@ -16,6 +16,7 @@
 #define RANK_MISSING_MAX 64  /* numbers that are named */
 #define RANK_OUTLIERS_MAX 16
 #define RANK_OUTLIER_SCORE 3.5 /* the usual bound of a modified z-score */
+#define RANK_RATIO 1.25	/* of two ranks the larger stands out from so many times the other's peak on; the verdict's, too */
 
 enum rank_memory { RANK_MEM_CPU = 0, RANK_MEM_CUDA, RANK_MEM_HOST, RANK_MEMS };
 
@@ -57,10 +58,9 @@ struct report_step_row {
 
 struct report_outlier {
 	uint32_t row;	   /* in rows[] */
-	uint8_t by_live;   /* its bytes at the end stand out; else its peak */
 	uint8_t cat;	   /* what makes most of the difference */
 	double score;	   /* modified z-score, negative: below */
-	int64_t more, cat_more; /* bytes above the median rank */
+	int64_t more, cat_more; /* bytes of its peak above the median rank's */
 };
 
 struct report_ranks {

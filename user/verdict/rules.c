@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "event/event.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
 #include "verdict/say.h"
@@ -72,7 +73,7 @@ static enum verdict_severity when_rank(const struct judge *j)
 
 	int is_far = f->cnt >= RANKS_LEAST && (double)f->peak >= RANK_RATIO * (double)f->median;
 
-	return if_so(is_far || (f->is_judged && f->cnt > RANKS_LEAST), VERDICT_PROBLEM);
+	return if_so(is_far || f->is_judged, VERDICT_PROBLEM);
 }
 
 /* A device whose memory is nearly all reserved misses what is idle. */

@@ -23,8 +23,7 @@ struct judge;
 #define GROWN_PART 2		    /* of the peak: it is what grows, and of that the leak's line says what to do */
 
 /* --- ranks */
-#define RANK_RATIO 1.25 /* of the median of all ranks, and … */
-#define RANKS_LEAST 2	/* … of so many; of two the median is the lower one, and the table of ranks says nothing more */
+#define RANKS_LEAST 2 /* one of them with RANK_RATIO (timeline/ranks.h) times the median; of two that is the lower one */
 #define RANK_PART 2	/* such a part of what it has more is in modules, or of all peaks in stacks: that table is proposed */
 
 /* --- what a GPU's allocator reserved and never gave out */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
 #include "verdict/rules.h"

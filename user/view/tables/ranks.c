@@ -310,9 +310,8 @@ static void put_outlier(struct page *p, const struct report_ranks *k, const stru
 	char text[400], name[80], a[24], b[32], c[24];
 	size_t n;
 
-	n = (size_t)snprintf(text, sizeof(text), "rank %s: %s %s, %s the median rank", number_words(name, sizeof(name), k, row),
-			     o->by_live ? "now" : "peak", fmt_bytes(a, o->by_live ? row->live : row->peak),
-			     signed_bytes(b, o->more));
+	n = (size_t)snprintf(text, sizeof(text), "rank %s: peak %s, %s the median rank",
+			     number_words(name, sizeof(name), k, row), fmt_bytes(a, row->peak), signed_bytes(b, o->more));
 	if (o->cat_more)
 		snprintf(text + n, sizeof(text) - n, "; of that %s in %s",
 			 fmt_bytes(c, o->cat_more < 0 ? 0 - (uint64_t)o->cat_more : (uint64_t)o->cat_more), cat_word(o->cat));
@@ -602,7 +601,7 @@ static void put_outliers_json(struct json *j, const struct report_ranks *k)
 		json__u64(j, "rank", k->rows[o->row].rank);
 		json__u64(j, "machine", k->rows[o->row].machine);
 		json__u64(j, "index", o->row);
-		json__str(j, "by", o->by_live ? "live" : "peak");
+		json__str(j, "by", "peak");
 		json__f64(j, "score", o->score);
 		json__i64(j, "more", o->more);
 		json__str(j, "category", cat_word(o->cat));
