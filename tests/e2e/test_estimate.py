@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 
@@ -12,7 +13,8 @@ import test_categories
 RANDOM = 100
 RNG_STATE = 5056  # that each checkpoint keeps
 SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true",
-        "what_ifs_of_sharding_come_true", "what_ifs_of_checkpoints_come_true"}
+        "what_ifs_of_sharding_come_true", "verdicts_on_sharding_come_true", "what_ifs_of_checkpoints_come_true"}
+TIMEOUT_S = {"verdicts_on_sharding_come_true": 400}
 LANDING = {"what_was_kept_is_told_with_its_module"}
 
 
@@ -122,16 +124,21 @@ def record_kept(where, kind, *args):
     return path
 
 
-def record_ready(path, job, *args):
-    """A job that waits for a line when its model is made, and for another when its modules' names are to be read."""
-    with mt.start("record", "-vv", "-o", path, "-p", str(job.pid), *args) as tracer:
-        mt.wait_attached(tracer, job.pid)
-        job.tell("go")
-        job.line("reads")
-        test_categories.python_is_known(tracer, job.pid)
-        job.tell("go")
-        code = job.wait(150)
-        mt.check(code == 0, "\n".join(job.err[-20:]))
+def record_ready(path, job, *args, ranks=()):
+    """A job that waits for a line when its model is made, and for another when its modules' names are to be read; its other ranks with it."""
+    jobs = (job, *ranks)
+    with mt.start("record", "-vv", "-o", path, *(a for j in jobs for a in ("-p", str(j.pid))), *args) as tracer:
+        for j in jobs:
+            mt.wait_attached(tracer, j.pid)
+        for j in jobs:
+            j.tell("go")
+        for j in jobs:
+            j.line("reads", 60)
+            test_categories.python_is_known(tracer, j.pid)
+        for j in jobs:
+            j.tell("go")
+        for j in jobs:
+            mt.check(j.wait(150) == 0, "\n".join(j.err[-20:]))
         mt.finish(tracer, path, None)
     return path
 
@@ -233,8 +240,8 @@ def test_what_ifs_of_batch_and_dtype_come_true():
         check_what_if("float32 to bf16", estimate(a, "--dtype", "bf16"), record_whatif(where, 8, "adamw", "bfloat16"))
 
 
-def record_blocks(where, name, *args, ranks=0):
-    """jobs/blocks.py; of a sharded one the last rank is recorded."""
+def record_blocks(where, name, *args, ranks=0, together=False):
+    """jobs/blocks.py; of several ranks the last one is recorded, or all of them together."""
     path = where / f"{name}.mtr"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -247,8 +254,9 @@ def record_blocks(where, name, *args, ranks=0):
         for job in jobs:
             job.line("ready", 120)
         for job in jobs[:-1]:
-            job.tell("go\ngo")
-        record_ready(path, jobs[-1])
+            if not together:
+                job.tell("go\ngo")
+        record_ready(path, jobs[-1], ranks=jobs[:-1] if together else ())
         for job in jobs[:-1]:
             mt.check(job.wait(60) == 0, "\n".join(job.err[-20:]))
     return path
@@ -267,6 +275,32 @@ def test_what_ifs_of_sharding_come_true():
         guessed, asked = estimate(one, "--shard", 2), estimate(one, "--shard", 2, "--units", "layers.*")
         mt.check(guessed["estimated_peak"] == asked["estimated_peak"], f"{guessed}")
         mt.expect_failure(mt.memtrace("estimate", one, "--shard", "2", "--units", "tail.*"), 1, "no parameter is in a module like")
+
+
+def bytes_of(words):
+    number, unit = words.split()
+    return float(number) * 1024 ** ("B", "KiB", "MiB", "GiB").index(unit)
+
+
+def test_verdicts_on_sharding_come_true():
+    """Two ranks of DistributedDataParallel on one CPU, of 1.14 GiB each and copies of the gradients: what it proposes is done."""
+    size = ("--dim", "512", "--blocks", "24", "--batch", "1")
+    with mt.scratch() as where:
+        whole = record_blocks(where, "ddp", "--ddp", *size, ranks=2, together=True)
+        rep = json.loads(mt.ok(mt.memtrace("report", whole, "--json", "--by", "rank")).stdout)
+        peaks = [r["peak"] for r in rep["ranks"]["list"]]
+        mt.check(len(peaks) == 2 and min(peaks) > 0.99 * max(peaks), f"{peaks}")
+        line = next(v for v in mt.report(whole)["verdict"] if v["kind"] == "state")
+        said = re.match(r"shared among 2 ranks \(fully_shard\): up to ([0-9.]+ .iB) less each; of the job in one process: "
+                        r"memtrace record -o one\.mtr -- COMMAND && memtrace estimate one\.mtr (--shard 2)$", line["next"])
+        mt.check(said, f"{line}")
+        mt.expect_failure(mt.memtrace("estimate", whole, "--shard", "2"), 1, "is one of 2 ranks already")
+        ran = record_blocks(where, "fsdp", "--shard", *size, ranks=2)
+        less, most = min(peaks) - mt.report(ran)["devices"]["cpu"]["peak"], bytes_of(said[1])
+        mt.note(f"up to {said[1]} less said of {min(peaks)}, {less / 2**20:.0f} MiB measured")
+        mt.check(0.9 * most < less < 1.005 * most, f"{line['next']}: {less} less")
+        check_what_if("of one process", estimate(record_blocks(where, "one", *size), *said[2].split()), ran)
+        mt.check(not any("shared among" in v.get("next", "") for v in mt.report(ran)["verdict"]), "it is sharded already")
 
 
 def kept(path):

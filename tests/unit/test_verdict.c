@@ -957,11 +957,27 @@ static void state_of_training(void **state)
 	first_is(VERDICT_STATE, VERDICT_HINT, 9 * GIB, "50 % optimizer state, 40 % parameters", "8-bit state");
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 2 * GIB;
 	f.devs[0].cats[CAT_PARAMETER].at_peak = 6 * GIB;
-	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 2 ranks: up to 4.00 GiB less each");
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 2 ranks (fully_shard): "
+		 "up to 4.00 GiB less each; memtrace estimate job.mtr --shard 2");
 	make_rank(0, 10 * GIB);
-	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 8 ranks: up to 7.00 GiB less "
-		 "each; memtrace estimate "
-		 "job.mtr --shard 8");
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 8 ranks (fully_shard): "
+		 "up to 7.00 GiB less each; of the job in one process: memtrace record -o one.mtr -- COMMAND && memtrace "
+		 "estimate one.mtr --shard 8");
+	f.devs[0].cats[CAT_UNKNOWN].at_peak = GIB; /* of it the copies of gradients: no more are there with fully_shard */
+	f.modules[0] = (struct report_module){ .pid = 10, .name = (char *)"", .class = (char *)"DistributedDataParallel",
+					       .own.at_peak = GIB / 2 };
+	f.r.modules.cnt = 1;
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "up to 7.50 GiB less each");
+	f.modules[0].own.at_peak = 3 * GIB; /* what else it made has a word */
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "up to 8.00 GiB less each");
+	f.r.modules.cnt = 0;
+	make_rank(1, 10 * GIB);
+	f.r.procs_cnt = 2;
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "up to 7.00 GiB less each"); /* a GPU is one rank's */
+	f.devs[0].dev = MT_DEV_CPU;
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "up to 3.50 GiB less each"); /* of two on one CPU */
+	f.r.flow.has_parts = 1;
+	assert_null(strstr(judged().lines[0].next, "shared")); /* it is already */
 }
 
 /* Adam's temporaries are PARAMETER and ACTIVATION in torch.profiler's words: 2 GiB of weights, 2 + 1 GiB made in the step. */

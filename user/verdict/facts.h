@@ -59,6 +59,10 @@ struct facts_ranks {
 	uint64_t peak, median;
 };
 struct facts_ranks facts_of_ranks(const struct report *r);
+/* Whose blocks the device's peak has: the CPU is one device for all ranks that are traced. At least 1. */
+uint64_t facts_ranks_on(const struct report *r, uint8_t dev);
+/* The copies of gradients that DistributedDataParallel sends, at the peak: its own memory that has no other word. */
+uint64_t facts_buckets(const struct report *r, const struct report_dev *d);
 /* What a rank's modules hold at the peak, with what they own, beyond the median of all ranks. */
 uint64_t facts_modules_more(const struct report *r, uint32_t rank);
 

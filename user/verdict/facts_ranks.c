@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* What ranks have, against each other. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "event/event.h"
 #include "event/rank_label.h"
@@ -85,6 +86,33 @@ struct facts_ranks facts_of_ranks(const struct report *r)
 	}
 	free(rows);
 	return f;
+}
+
+uint64_t facts_ranks_on(const struct report *r, uint8_t dev)
+{
+	struct rows *rows = dev == MT_DEV_CPU ? calloc(1, sizeof(*rows)) : NULL;
+	uint64_t cnt = 0;
+	uint32_t of;
+
+	for (size_t i = 0; rows && i < r->procs_cnt; i++)
+		if (r->procs[i].peak && report_rank(r, r->procs[i].pid, &of))
+			rows__get(rows, of);
+	cnt = rows ? rows->cnt : 0;
+	free(rows);
+	return cnt ? cnt : 1;
+}
+
+uint64_t facts_buckets(const struct report *r, const struct report_dev *d)
+{
+	uint64_t made = 0, wordless = d->cats[CAT_UNKNOWN].at_peak + d->cats[CAT_COMMUNICATION].at_peak;
+
+	for (size_t i = 0; i < r->modules.cnt; i++) {
+		const struct report_module *m = &r->modules.rows[i];
+
+		if (!m->parent && m->class && !strcmp(m->class, "DistributedDataParallel"))
+			made += m->own.at_peak;
+	}
+	return made < wordless ? made : wordless;
 }
 
 static uint64_t held_by(const struct report_module *m)

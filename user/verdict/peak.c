@@ -274,21 +274,28 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 	}
 }
 
+/*
+ * estimate --shard begins with the whole model and refuses one of several ranks, so for these the command records it in one
+ * process. What a rank of DistributedDataParallel has beside the model, copies of its gradients, fully_shard does without.
+ */
 static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes, uint8_t phase)
 {
 	uint64_t parameters = parameters_of(j->r, d, phase), state = at_peak(d, CAT_OPTIMIZER_STATE);
-	uint64_t world = facts_world(j->r);
+	uint64_t world = facts_world(j->r), ranks = facts_ranks_on(j->r, d->dev);
+	uint64_t gain = (bytes - bytes / world + facts_buckets(j->r, d)) / ranks;
+	int can_shard = d->peak >= SHARD_LEAST && !j->r->flow.has_parts; /* it is sharded already */
 	char a[24], how[40];
 
-	if (world > 1 && d->peak >= SHARD_LEAST && is_worth(j, d, bytes - bytes / world)) {
-		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; ", world,
-		    fmt_bytes(a, bytes - bytes / world));
-		snprintf(how, sizeof(how), "--shard %" PRIu64, world);
+	if (world > 1 && can_shard && is_worth(j, d, gain * ranks)) {
+		say(l->next, "shared among %" PRIu64 " ranks (fully_shard): up to %s less each; of the job in one process: ",
+		    world, fmt_bytes(a, gain));
+		say_command(l, "memtrace record -o one.mtr -- COMMAND && memtrace estimate one.mtr --shard %" PRIu64, world);
+		return;
 	} else if (state > parameters * STATE_OF_ADAM && is_worth(j, d, state / 4 * 3)) {
 		say(l->next, "an optimizer with 8-bit state: some %s less; ", fmt_bytes(a, state / 4 * 3));
 		snprintf(how, sizeof(how), "--optimizer 8bit");
-	} else if (d->peak >= SHARD_LEAST && is_worth(j, d, bytes / 2)) {
-		say(l->next, "shared among 2 ranks: up to %s less each; ", fmt_bytes(a, bytes / 2));
+	} else if (world <= 1 && can_shard && is_worth(j, d, bytes / 2)) {
+		say(l->next, "shared among 2 ranks (fully_shard): up to %s less each; ", fmt_bytes(a, bytes / 2));
 		snprintf(how, sizeof(how), "--shard 2");
 	} else {
 		return;

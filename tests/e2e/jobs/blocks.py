@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """
-A transformer of equal blocks: blocks.py [--shard] [--no-reshard] [--checkpoint 0,2] [--dim N] [--batch N]. Says "ready",
+A transformer of equal blocks: blocks.py [--shard] [--no-reshard] [--ddp] [--checkpoint 0,2] [--dim N] [--batch N]. Says "ready",
 waits for a line and makes a step, says "reads", waits for another line (names are read meanwhile) and makes five.
 
 --shard: fully_shard on each block and on the whole, over gloo, as a rank of RANK and WORLD_SIZE (torchrun's words). The model
 begins on "meta" and each module gets its memory when it is sharded, so that building it is not the peak.
+--ddp: the whole model on each rank, in DistributedDataParallel.
 """
 import argparse
 import sys
@@ -68,6 +69,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     p.add_argument("--shard", action="store_true")
     p.add_argument("--no-reshard", action="store_true")
+    p.add_argument("--ddp", action="store_true")
     p.add_argument("--checkpoint", default="")
     p.add_argument("--dim", type=int, default=256)
     p.add_argument("--batch", type=int, default=4)
@@ -75,12 +77,14 @@ def main():
     args = p.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    if args.shard:
+    if args.shard or args.ddp:
         torch.distributed.init_process_group("gloo")
     with torch.device("meta" if args.shard else "cpu"):
         model = Model(args.dim, args.blocks, [int(i) for i in args.checkpoint.split(",") if i])
     if args.shard:
         shard(model, not args.no_reshard)
+    if args.ddp:
+        model = nn.parallel.DistributedDataParallel(model)
     opt = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -97,7 +101,7 @@ def main():
         loss.backward()
         opt.step()
         print("step", (time.perf_counter_ns() - began) // 1000, flush=True)
-    if args.shard:
+    if args.shard or args.ddp:
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
