@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* The verdict on the screen: its first lines above the chart, or all of it, to scroll, with commands on lines of their own. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "timeline/report.h"
@@ -97,35 +99,134 @@ static void put_next(struct canvas *c, struct rect *at, const struct verdict_lin
 	put_command(c, at, command);
 }
 
+static enum tui_style style_of(const struct verdict_line *l)
+{
+	return l->severity == VERDICT_PROBLEM ? TUI_BAD : l->severity == VERDICT_HINT ? TUI_BOLD : TUI_PLAIN;
+}
+
 /* --- all of it ---------------------------------------------------------------------------------------------- */
 
 /* Onto a canvas that is high enough; returns the lines used. */
-static unsigned put_verdict(struct canvas *c, const struct report *r, const char *file, int is_whole)
+static unsigned put_all(struct canvas *c, const struct verdict *v)
 {
 	struct rect at = { 0, 0, c->w, c->h };
-	struct verdict v;
-	char text[VERDICT_BYTES + 16];
 
-	verdict__of(&v, r, file);
-	for (size_t i = 0; i < v.cnt; i++) {
-		const struct verdict_line *l = &v.lines[i];
-		enum tui_style style = l->severity == VERDICT_PROBLEM ? TUI_BAD :
-				       l->severity == VERDICT_HINT    ? TUI_BOLD : TUI_PLAIN;
-
-		if (l->kind == VERDICT_COMPLETE && !is_whole)
-			continue;
-		if (is_whole && at.y && at.h) {
+	for (size_t i = 0; i < v->cnt; i++) {
+		if (at.y && at.h) {
 			at.y++;
 			at.h--;
 		}
-		put_wrapped(c, &at, style, l->text);
-		snprintf(text, sizeof(text), "next: %s", l->next);
-		if (l->next[0] && is_whole)
-			put_next(c, &at, l);
-		else if (l->next[0])
-			put_wrapped(c, &at, TUI_DIM, text);
+		put_wrapped(c, &at, style_of(&v->lines[i]), v->lines[i].text);
+		if (v->lines[i].next[0])
+			put_next(c, &at, &v->lines[i]);
 	}
 	return at.y;
+}
+
+/* --- what has room above the chart --------------------------------------------------------------------------- */
+
+/* What an entry says, or what is next: lines that it takes, and those that it is given. */
+struct piece {
+	char text[VERDICT_BYTES + 16];
+	enum tui_style style;
+	unsigned wants, has;
+};
+
+struct pieces {
+	struct piece said[VERDICT_MAX], next[VERDICT_MAX];
+	size_t cnt;
+	unsigned left; /* lines */
+};
+
+static unsigned lines_of(const char *text, unsigned cols)
+{
+	unsigned cnt = 0;
+
+	for (; *text; cnt++) {
+		text += line_len(text, cols - (cnt ? 2 : 0));
+		text += strspn(text, " ");
+	}
+	return cnt;
+}
+
+static void piece__init(struct piece *p, enum tui_style style, const char *before, const char *text, unsigned cols)
+{
+	*p = (struct piece){ .style = style };
+	if (text[0])
+		snprintf(p->text, sizeof(p->text), "%s%s", before, text);
+	p->wants = lines_of(p->text, cols);
+}
+
+static void piece__give(struct piece *p, unsigned most, unsigned *left)
+{
+	unsigned more = (most < p->wants ? most : p->wants) - p->has;
+
+	more = more < *left ? more : *left;
+	p->has += more;
+	*left -= more;
+}
+
+/*
+ * Whoever looks wants the worst and what to do about it, then what else there is, in a line each, then what to do about that;
+ * what is left makes the first ones whole. What tracing cost stands in the last line but one of the screen.
+ */
+static unsigned pieces__share(struct pieces *all, const struct verdict *v, unsigned cols, unsigned lines)
+{
+	unsigned missing = 0;
+
+	all->left = lines;
+	for (size_t i = 0; i < v->cnt; i++) {
+		const struct verdict_line *l = &v->lines[i];
+
+		if (l->kind == VERDICT_COMPLETE)
+			continue;
+		piece__init(&all->said[all->cnt], style_of(l), "", l->text, cols);
+		piece__init(&all->next[all->cnt++], TUI_DIM, "next: ", l->next, cols);
+	}
+	if (all->cnt) {
+		piece__give(&all->said[0], 2, &all->left);
+		piece__give(&all->next[0], 1, &all->left);
+	}
+	for (size_t i = 1; i < all->cnt; i++)
+		piece__give(&all->said[i], 1, &all->left);
+	for (size_t i = 1; i < all->cnt; i++)
+		if (all->said[i].has)
+			piece__give(&all->next[i], 1, &all->left);
+	for (size_t i = 0; i < all->cnt; i++) {
+		piece__give(&all->said[i], all->said[i].wants, &all->left);
+		piece__give(&all->next[i], all->next[i].wants, &all->left);
+		missing += all->said[i].wants - all->said[i].has + all->next[i].wants - all->next[i].has;
+	}
+	return missing;
+}
+
+static void put_piece(struct canvas *c, struct rect *at, const struct piece *p)
+{
+	const char *text = p->text;
+
+	for (unsigned i = 0; i < p->has; i++) {
+		unsigned indent = i ? 2 : 0, cols = at->w - indent;
+		int is_cut = i + 1 == p->has && p->has < p->wants;
+		size_t len = line_len(text, is_cut ? cols - 2 : cols);
+
+		put_line(c, at, p->style, indent, len, text, is_cut ? " \xe2\x80\xa6" : ""); /* … */
+		text += len + strspn(text + len, " ");
+	}
+}
+
+/* Returns how many lines more all of it has. */
+static unsigned put_short(struct canvas *c, const struct verdict *v, unsigned lines)
+{
+	struct rect at = { 0, 0, c->w, c->h };
+	struct pieces *all = calloc(1, sizeof(*all));
+	unsigned missing = all ? pieces__share(all, v, c->w, lines) : 0;
+
+	for (size_t i = 0; all && i < all->cnt; i++) {
+		put_piece(c, &at, &all->said[i]);
+		put_piece(c, &at, &all->next[i]);
+	}
+	free(all);
+	return missing;
 }
 
 static void copy_lines(struct canvas *to, struct rect at, const struct canvas *from, unsigned top)
@@ -143,21 +244,24 @@ int tui_verdict__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const
 		      const struct tui_words *words)
 {
 	struct canvas all;
-	unsigned lines;
+	struct verdict v;
+	unsigned missing = 0;
 	char more[40];
 
 	if (at.w < COLS_MIN || !at.h)
 		return 0;
 	if (canvas__init(&all, at.w, CANVAS_LINES_MAX) < 0)
 		return -ENOMEM;
-	lines = put_verdict(&all, r, words->file, ui->is_verdict);
+	verdict__of(&v, r, words->file);
 	if (ui->is_verdict)
-		tui_tab_state__scroll(&ui->verdict, lines, at.h);
+		tui_tab_state__scroll(&ui->verdict, put_all(&all, &v), at.h);
+	else
+		missing = put_short(&all, &v, at.h);
 	copy_lines(c, at, &all, ui->is_verdict ? ui->verdict.top : 0);
 	canvas__done(&all);
-	if (ui->is_verdict || lines <= at.h)
+	if (!missing)
 		return 0;
-	snprintf(more, sizeof(more), "\xe2\x80\xa6 v: %u more line%s", lines - at.h, lines - at.h == 1 ? "" : "s"); /* … */
+	snprintf(more, sizeof(more), "\xe2\x80\xa6 v: %u more line%s", missing, missing == 1 ? "" : "s"); /* … */
 	for (unsigned x = at.x + at.w - (unsigned)strlen(more) + 1; x < at.x + at.w; x++)
 		canvas__set(c, x, at.y + at.h - 1, ' ', TUI_PLAIN, TUI_PLAIN);
 	canvas__right(c, at.x, at.y + at.h - 1, at.w, TUI_KEY, more);

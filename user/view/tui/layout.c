@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-#define CHART_LINES_MIN 7 /* six, and the time below them */
+#define CHART_LINES_MIN 5 /* four, and the time below them */
 #define CHART_LINES_MAX 21
 #define TABLE_LINES_MIN 6 /* tabs, head, four rows */
+#define TABLE_LINES_GOOD 10 /* … eight rows: beyond that there may be air */
 #define CATS_BESIDE_COLS 64
 
 static unsigned cats_cols(unsigned w)
@@ -49,7 +50,7 @@ static unsigned chart_lines(unsigned room, enum tui_chart_size size)
 
 static unsigned verdict_lines(unsigned h)
 {
-	return h >= 44 ? 6 : h >= 30 ? 4 : 2;
+	return h >= 36 ? 6 : h >= 24 ? 5 : 3;
 }
 
 void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_size chart)
@@ -77,7 +78,7 @@ void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_siz
 		top += lines;
 		room -= lines;
 	}
-	if (lines && room >= TABLE_LINES_MIN) {
+	if (lines && room > TABLE_LINES_GOOD) {
 		top++;
 		room--;
 	}
