@@ -375,6 +375,8 @@ static void check_settling(const uint64_t *kept, const char *want)
 	for (size_t i = 0; i < rep->marks.steps_cnt; i++)
 		got[i] = rep->marks.steps[i].is_settling ? 's' : '-';
 	assert_string_equal(got, want);
+	assert_true(rep->procs[0].settling_from_ns <= rep->marks.steps[0].at[MARK_STEP].ts_ns);
+	assert_int_equal(rep->procs[0].settling_to_ns, rep->marks.steps[strspn(want, "s") - 1].at[MARK_STEP].ts_ns);
 }
 
 /* The first steps make the optimizer's state; the first that keeps less than 1 % of its peak ends it, whatever comes then. */

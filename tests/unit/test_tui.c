@@ -792,7 +792,7 @@ static char *screen_text(unsigned w, unsigned h, struct tui_ui *ui, const struct
 static void test_a_held_moment(void **state)
 {
 	static struct point points[] = { { FIX_T0, 100, 100 }, { FIX_T0 + 5 * S, 1000, 700 }, { FIX_T0 + 9 * S, 500, 500 } };
-	static struct step_marks steps[] = { { .number = 7, .pid = 1, .begin_ts_ns = FIX_T0 + 5 * S,
+	static struct step_marks steps[] = { { .number = 7, .pid = 1, .begin_ts_ns = FIX_T0 + 5 * S, .is_settling = 1,
 					       .at = { [MARK_STEP] = { FIX_T0 + 6 * S, 0, 1000 } } } };
 	struct report_dev dev = { .dev = MT_DEV_CPU, .live = 500, .peak = 1000, .peak_ts_ns = FIX_T0 + 5 * S,
 				  .series = { points, 3, S } };
@@ -824,7 +824,7 @@ static void test_a_held_moment(void **state)
 	f = open_memstream(&text, &len);
 	canvas__dump(&c, f);
 	fclose(f);
-	assert_non_null(strstr(text, "5.50 s, step 7: 700 B\n")); /* what the tables of that moment sum up to */
+	assert_non_null(strstr(text, "5.50 s, step 7, settling: 700 B\n")); /* what the tables of that moment sum up to */
 	free(text);
 	for (unsigned i = 0; i < 40; i++)
 		type(&ui, "[");
@@ -911,6 +911,52 @@ static void test_tables_of_a_held_moment(void **state)
 	d.has_then = 0;
 	text = screen_text(100, 30, &ui, &d, &r, &words);
 	assert_non_null(strstr(text, "as of now"));
+	free(text);
+}
+
+/* On the usual terminal, in a chart of 10 s and in one of an hour, with a peak beside it; and in the table. */
+static void test_where_a_job_settles(void **state)
+{
+	static struct step_marks steps[] = {
+		{ .number = 1, .pid = 1, .begin_ts_ns = FIX_T0 + 2 * S, .is_settling = 1,
+		  .at = { [MARK_STEP] = { FIX_T0 + 3 * S, 0, 9 } } },
+		{ .number = 2, .pid = 1, .begin_ts_ns = FIX_T0 + 3 * S, .at = { [MARK_STEP] = { FIX_T0 + 4 * S, 0, 9 } } },
+	};
+	struct report_proc proc = { .pid = 1, .peak = 9, .settling_from_ns = FIX_T0 + 2 * S, .settling_to_ns = FIX_T0 + 3 * S };
+	struct report_dev dev = { .dev = MT_DEV_CPU, .peak = 9, .peak_ts_ns = FIX_T0 + 9 * S };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S },
+			    .procs = &proc, .procs_cnt = 1 };
+	struct tui_data d = { .now = &r };
+	const struct tui_words words = { "", 0, "F.mtr" };
+	struct tui_ui ui;
+	char *text;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "0 \u2500\u2500\u2500\u2500\u254c\u254c\u254c\u254c settles \u2500"));
+	free(text);
+	dev.peak_ts_ns = FIX_T0 + 4 * S; /* no room behind it, nor, but for that, before */
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\u254c\u254c\u2500\u2500\u25b2"));
+	assert_null(strstr(text, "settles"));
+	free(text);
+	proc.settling_from_ns = FIX_T0 + 3 * S;
+	text = screen_text(100, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\u2500settles \u254c\u2500"));
+	free(text);
+	r.run.end_ts_ns = FIX_T0 + 3600 * S; /* … little of it is not nothing */
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\u25b2\u254c settles \u2500"));
+	free(text);
+	r.marks = (struct report_marks){ .steps = steps, .steps_cnt = 2, .steps_total = 2 };
+	ui.tab = TUI_STEPS;
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\n        2  "));
+	assert_non_null(strstr(text, "\n        1 \u254c "));
+	free(text);
+	text = screen_text(140, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, " settling\n"));
 	free(text);
 }
 
@@ -1250,6 +1296,7 @@ int main(void)
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
 		cmocka_unit_test(test_the_first_lines_conclude),
 		cmocka_unit_test(test_all_of_the_verdict),
+		cmocka_unit_test(test_where_a_job_settles),
 		cmocka_unit_test(test_pick),
 		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_the_line_of_a_leak),
 		cmocka_unit_test(test_tables_of_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),

@@ -65,6 +65,12 @@ static bool is_settling(struct proc *p, const struct step_marks *s)
 	return false;
 }
 
+/* Its begin, else its forward's, as the first one's begin is not known. */
+static uint64_t step_from_ns(const struct step_marks *s, uint64_t end_ns)
+{
+	return s->begin_ts_ns ? s->begin_ts_ns : s->at[MARK_FW_START].ts_ns ? s->at[MARK_FW_START].ts_ns : end_ns;
+}
+
 /* Of two that are as high the one in which the process's peak is. */
 static bool is_highest(const struct proc *p, const struct step_marks *s)
 {
@@ -85,6 +91,11 @@ static void end_step(struct model *m, uint32_t pid, uint32_t tid, struct proc *p
 	s->number = p->has_steps ? p->step_number : p->steps;
 	mark(m, p, pid, tid, MARK_STEP, s->number);
 	s->is_settling = is_settling(p, s);
+	if (s->is_settling) {
+		if (!p->settling_to_ns)
+			p->settling_from_ns = step_from_ns(s, m->now_ns);
+		p->settling_to_ns = m->now_ns;
+	}
 	if (!m->levels.cnt || model__was_traced(m, s->begin_ts_ns ? s->begin_ts_ns : m->start_ts_ns)) {
 		modules__step(&m->modules, s);
 		if (is_highest(p, s))

@@ -41,6 +41,7 @@ struct report_proc {
 	uint64_t brk_growth;
 	uint64_t cpu_ns; /* used since its first EV_CPU */
 	uint64_t set_ts_ns; /* when all its operators had probes, which were set as it ran; 0: it began with them, or never */
+	uint64_t settling_from_ns, settling_to_ns; /* first steps, in which state is made or seen first; to 0: none was seen */
 	uint64_t live_at_exit;
 	uint32_t exit_status; /* wait status, valid if gone == 1 */
 	uint64_t marks_cnt[MARK_MAX];

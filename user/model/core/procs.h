@@ -88,6 +88,7 @@ struct proc {
 	uint64_t clearings; /* regions of zero_grad() */
 	uint64_t step_live;    /* at the end of the last one */
 	bool is_settled;       /* a step left nothing more behind */
+	uint64_t settling_from_ns, settling_to_ns; /* of its steps that settle, the begin as far as it is known; to 0: none */
 	uint64_t step_number;  /* of the one that is under way, as its mark said */
 	struct step_count {
 		int64_t off, seen;	/* its optimizer's count, less boundaries: agreed upon; the last reading */

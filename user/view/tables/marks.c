@@ -102,6 +102,12 @@ static void settling(struct cell *c, const void *row)
 	c->text = ((const struct step_marks *)row)->is_settling ? "settling" : "";
 }
 
+/* As in the chart, where there is no room for the word. */
+static void settling_sign(struct cell *c, const void *row)
+{
+	c->text = ((const struct step_marks *)row)->is_settling ? "\xe2\x95\x8c" : ""; /* ╌ */
+}
+
 static void length(struct cell *c, const void *row)
 {
 	const struct step_marks *s = row;
@@ -125,16 +131,17 @@ static const struct column columns[] = {
 	{ NULL, "step", COL_TEXT, VIA(which), .cols = step_cols, .shown_if = has_one, TEXT(1) },
 	{ NULL, "step, process", COL_TEXT, VIA(which), .cols = step_cols, .shown_if = has_procs, TEXT(1) },
 	{ NULL, "step", COL_NUMBER, OF(step_marks, number), TUI(1, 8) },
-	{ NULL, "length", COL_NS, VIA(length), IF(step_marks, begin_ts_ns), TEXT(2, 10, 92), TUI(2, 9) },
-	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), TEXT(3, 10), TUI(3, 9) },
-	{ NULL, "in forward", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, peak), TEXT(4, 11), TUI(4, 10) },
-	{ NULL, "fw_bw_boundary", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, live), TEXT(5, 15), TUI(5, 14) },
-	{ NULL, "after it", COL_BYTES, AT(MARK_STEP, peak), TEXT(6, 11), TUI(6, 9) },
-	{ NULL, "at end", COL_BYTES, AT(MARK_STEP, live), TEXT(7, 9), TUI(7, 9) },
-	{ NULL, "", COL_BAR, VIA(highest), TUI(8, 12, 110, 1) },
-	{ NULL, "ended at", COL_NS, VIA(ended), TUI(9, 9, 90) },
-	{ NULL, "process", COL_NUMBER, OF(step_marks, pid), TUI(10, 8, 100) },
-	{ NULL, "", COL_TEXT, VIA(settling), TUI(11, 8, 118) },
+	{ NULL, "", COL_TEXT, VIA(settling_sign), TUI(2, 1) },
+	{ NULL, "length", COL_NS, VIA(length), IF(step_marks, begin_ts_ns), TEXT(2, 10, 92), TUI(3, 9) },
+	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), TEXT(3, 10), TUI(4, 9) },
+	{ NULL, "in forward", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, peak), TEXT(4, 11), TUI(5, 10) },
+	{ NULL, "fw_bw_boundary", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, live), TEXT(5, 15), TUI(6, 14) },
+	{ NULL, "after it", COL_BYTES, AT(MARK_STEP, peak), TEXT(6, 11), TUI(7, 9) },
+	{ NULL, "at end", COL_BYTES, AT(MARK_STEP, live), TEXT(7, 9), TUI(8, 9) },
+	{ NULL, "", COL_BAR, VIA(highest), TUI(9, 12, 110, 1) },
+	{ NULL, "ended at", COL_NS, VIA(ended), TUI(10, 9, 90) },
+	{ NULL, "process", COL_NUMBER, OF(step_marks, pid), TUI(11, 8, 100) },
+	{ NULL, "", COL_TEXT, VIA(settling), TUI(12, 8, 118) },
 };
 
 const struct table step_table = TABLE(columns);

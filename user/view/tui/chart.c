@@ -350,6 +350,51 @@ static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
 	}
 }
 
+/* Dashed, behind what stands there: from a process's first step up to where it has settled, however little of the window. */
+static void draw_settling(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		uint64_t from = r->procs[i].settling_from_ns - r->run.start_ts_ns;
+		uint64_t to = r->procs[i].settling_to_ns - r->run.start_ts_ns;
+		unsigned first, last;
+
+		if (!r->procs[i].settling_to_ns || to < w->from_ns || from > w->to_ns)
+			continue;
+		first = window_col(w, from > w->from_ns ? from : w->from_ns);
+		last = window_col(w, to);
+		last = !w->from_ns && !last ? 1 : last; /* in the first one stands "0" */
+		for (unsigned k = first; k <= last && k < w->cols; k++) {
+			uint32_t cp = canvas__at(c, x + k, y)->cp;
+
+			if (cp == 0x2500 || cp == ' ')
+				canvas__set(c, x + k, y, 0x254c, TUI_WARN, TUI_PLAIN); /* ╌ */
+		}
+	}
+}
+
+static int is_line(const struct canvas *c, unsigned x, unsigned y, unsigned cols)
+{
+	while (cols && canvas__at(c, x + cols - 1, y)->cp == 0x2500)
+		cols--;
+	return !cols;
+}
+
+/* In a word, behind the dashes or before them, where nothing else stands. */
+static void say_settling(struct canvas *c, unsigned x, unsigned y, unsigned cols)
+{
+	static const char word[] = " settles ";
+	unsigned first = 0, end = cols, len = (unsigned)strlen(word);
+
+	while (end && canvas__at(c, x + end - 1, y)->cp != 0x254c)
+		end--;
+	while (first < end && canvas__at(c, x + first, y)->cp != 0x254c)
+		first++;
+	if (end && end + len <= cols && is_line(c, x + end, y, len))
+		canvas__text(c, x + end, y, len, TUI_WARN, word);
+	else if (end && first >= len && is_line(c, x + first - len + 1, y, len - 1))
+		canvas__text(c, x + first - len + 1, y, len - 1, TUI_WARN, word + 1);
+}
+
 /* Where steps end, forward and backward begin; nothing where they are so close that no memory could be told apart. */
 static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
 {
@@ -391,6 +436,7 @@ static void draw_time(struct canvas *c, struct rect at, const struct window *w, 
 	else
 		snprintf(text, sizeof(text), "0 ");
 	canvas__text(c, x, y, w->cols, TUI_DIM, text);
+	draw_settling(c, x, y, w, r);
 	if (w->to_ns > w->now_ns || ui->is_held) /* there stands what is held */
 		return;
 	snprintf(text, sizeof(text), " %s", w->from_ns ? ui->is_live ? "now" : "end" : fmt_ns(a, w->now_ns));
@@ -418,15 +464,15 @@ static void draw_flags(struct canvas *c, struct rect at, const struct window *w,
 			canvas__set(c, x + window_col(w, d->marks[i]), y, 0x25c6, TUI_MARK, TUI_PLAIN); /* ◆ */
 }
 
-/* The step of any process that the moment lies in; 0: none is known. */
-static uint64_t step_at(const struct report *r, uint64_t rel_ns)
+/* The step of any process that the moment lies in; NULL: none is known. */
+static const struct step_marks *step_at(const struct report *r, uint64_t rel_ns)
 {
 	uint64_t ts_ns = r->run.start_ts_ns + rel_ns;
 
 	for (size_t i = r->marks.steps_cnt; i-- > 0;)
 		if (ts_ns >= r->marks.steps[i].begin_ts_ns && ts_ns < r->marks.steps[i].at[MARK_STEP].ts_ns)
-			return r->marks.steps[i].number;
-	return 0;
+			return &r->marks.steps[i];
+	return NULL;
 }
 
 /* Once the recording was read up to the held moment, it is known what lived at it, and not only near it. */
@@ -473,14 +519,16 @@ static void draw_held(struct canvas *c, struct rect at, const struct window *w, 
 		      const struct tui_column *column)
 {
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1, len;
-	uint64_t ns = column->at_ns, step = step_at(r, ns);
+	const struct step_marks *step = step_at(r, column->at_ns);
+	uint64_t ns = column->at_ns;
 	char text[128], a[24], b[64];
 
 	put_bytes(b, sizeof(b), column, w->cols < HELD_COLS);
 	if (column->is_untraced)
 		snprintf(text, sizeof(text), " %s: not traced ", fmt_ns(a, ns));
 	else if (step)
-		snprintf(text, sizeof(text), " %s, step %" PRIu64 ": %s ", fmt_ns(a, ns), step, b);
+		snprintf(text, sizeof(text), " %s, step %" PRIu64 "%s: %s ", fmt_ns(a, ns), step->number,
+			 step->is_settling ? ", settling" : "", b);
 	else
 		snprintf(text, sizeof(text), " %s: %s ", fmt_ns(a, ns), b);
 	len = (unsigned)strlen(text);
@@ -542,8 +590,10 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 				before = &cols[i];
 		}
 	draw_flags(c, at, &w, d, r, dev);
-	if (held == w.cols)
+	if (held == w.cols) {
+		say_settling(c, x, at.y + at.h - 1, w.cols);
 		return 0;
+	}
 	column_then(&cols[held], ui, d, dev);
 	draw_held(c, at, &w, r, held, &cols[held]);
 	memcpy(ret_held->cats, cols[held].cats, sizeof(ret_held->cats));

@@ -328,7 +328,8 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "chart", "colours: live by category, where each column was fullest", 0 },
 		{ "", "grey above: up to the exact maximum of that time; \xe2\x96\xb2 the peak", 0 },
 		{ "", "\xe2\x96\x91 not traced (--max-overhead): as high as the steps before", 0 },
-		{ "", "\xe2\x94\x9c forward begins, \xe2\x94\xac backward, \xe2\x94\xb4 a step ends; if few", 0 },
+		{ "", "\xe2\x94\x9c forward begins, \xe2\x94\xac backward, \xe2\x94\xb4 step ends (if few); "
+		      "\xe2\x95\x8c settling", 0 },
 		{ "at peak", "what was live at the moment of the device's highest total", 0 },
 	};
 	unsigned y = at.y;

@@ -7,7 +7,7 @@
 #include "view/tui/canvas.h"
 #include "view/tui/ui.h"
 
-#define TUI_COLS_MAX 11
+#define TUI_COLS_MAX 12
 
 struct report;
 struct report_dev;
