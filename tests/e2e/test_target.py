@@ -258,6 +258,10 @@ def test_record_of_all_jobs():
         mt.check_goes_on(late)
         mt.check(other.alive(), "a process that is no job")
         rep = mt.report(tmp / "a.mtr", (0, 3))
+    says = next((v for v in rep["verdict"] if v["text"].startswith("Peaks of ")), None)
+    most = max(rep["processes"], key=lambda p: p["peak"])
+    mt.check(says and re.match(rf"Peaks of \d+ jobs: [\d.]+ [KMG]iB in process {most['pid']} \(.*; all together at most ", says["text"])
+             and says["bytes"] == most["peak"], f"{rep['verdict']}")
     births = {p["pid"]: p["allocs"] for p in rep["processes"]}
     for job in (*jobs, late):
         mt.check(births.get(job.pid, 0) > 100, f"{job.pid}: {births}")

@@ -796,6 +796,66 @@ static void a_fat_rank(void **state)
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 }
 
+static void set_proc(size_t i, uint32_t pid, uint32_t ppid, uint64_t peak, const char *cmdline)
+{
+	f.procs[i] = (struct report_proc){ .pid = pid, .ppid = ppid, .comm = (char *)"python", .cmdline = (char *)cmdline,
+					   .peak = peak };
+	f.r.procs_cnt = f.r.procs_cnt > i ? f.r.procs_cnt : i + 1;
+}
+
+static void set_label(size_t i, size_t k, const char *label)
+{
+	f.labels[i][k] = (char *)label;
+	f.procs[i].labels = f.labels[i];
+	f.procs[i].labels_cnt = k + 1;
+}
+
+/* Their peaks are not one job's: each has its own, and what to do is not said of the sum. */
+static void several_jobs(void **state)
+{
+	(void)state;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = 8 * GIB;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	set_proc(0, 10, 1, 3 * GIB, "python train.py");
+	set_proc(1, 11, 10, 4 * GIB, "python train.py"); /* its child */
+	set_proc(2, 12, 1, 5 * GIB, "python /srv/eval.py --all");
+	set_proc(3, 13, 1, GIB, "python -m job");
+	set_proc(4, 14, 1, GIB, "");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 5 * GIB, "Peaks of 4 jobs: 5.00 GiB in process 12 (eval.py), 4.00 GiB in 11 "
+		 "(train.py, the highest of 2), 1.00 GiB in 13 (python), \xe2\x80\xa6; all together at most 10.0 GiB on "
+		 "cuda:0, after ", "the first one alone: memtrace report job.mtr --pid 12");
+	f.r.run.is_live = 1;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 5 * GIB, "Peaks of 4 jobs: ", "the first one alone: memtrace -p 12");
+	f.r.procs_cnt = 2;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	set_proc(2, 12, 1, 100 * MIB, "python eval.py"); /* next to nothing: as if it were alone, but said */
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB,
+		 "Peak 10.0 GiB on cuda:0, nearly all of process 11 (train.py), after", "");
+}
+
+/* Ranks are one job if they meet at one place, or their run has one name, or, if neither is told, one launcher. */
+static void jobs_of_ranks(void **state)
+{
+	(void)state;
+	set_proc(0, 10, 1, 3 * GIB, "python train.py");
+	set_proc(1, 11, 2, 3 * GIB + 1, "python train.py");
+	set_label(0, 0, "RANK=0");
+	set_label(1, 0, "RANK=1");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB + 1, "Peaks of 2 jobs: 3.00 GiB in process 11 (train.py), "
+		 "3.00 GiB in 10 (train.py); all", "");
+	f.procs[1].ppid = 1;
+	f.procs[1].peak = 3 * GIB;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	set_label(0, 1, "MASTER_PORT=29500");
+	set_label(1, 1, "MASTER_PORT=29501");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB, "Peaks of 2 jobs: ", "");
+	set_label(1, 1, "MASTER_PORT=29500");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	set_label(0, 1, "TORCHELASTIC_RUN_ID=a");
+	set_label(1, 1, "TORCHELASTIC_RUN_ID=b");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB, "Peaks of 2 jobs: ", "");
+}
+
 static void a_rank_that_was_judged(void **state)
 {
 	struct report_rank rows[2] = { { .rank = 0, .peak = GIB, .median_peak = GIB }, { .rank = 1, .peak = 3 * GIB,
@@ -1335,6 +1395,8 @@ int main(void)
 		cmocka_unit_test_setup(copies_of_large_workers, sound),
 		cmocka_unit_test_setup(workers_that_grow, sound),
 		cmocka_unit_test_setup(holes_of_the_allocator, sound),
+		cmocka_unit_test_setup(several_jobs, sound),
+		cmocka_unit_test_setup(jobs_of_ranks, sound),
 		cmocka_unit_test_setup(a_spike, sound),
 		cmocka_unit_test_setup(a_recompile, sound),
 		cmocka_unit_test_setup(a_peak_outside_of_steps, sound),

@@ -170,6 +170,24 @@ static void test_steps_of_some(void **state)
 	free(md.text);
 }
 
+/* Of all jobs there is no one process. */
+static void test_head_of_all_jobs(void **state)
+{
+	struct report r = fix_report();
+	struct mem md;
+	char want[80];
+
+	(void)state;
+	r.run.pid = 0;
+	r.run.comm = r.run.cmdline = NULL;
+	mem_open(&md);
+	assert_int_equal(view_report_md(md.f, &r, &(struct view_opts){ .top = 3 }), 0);
+	assert_int_equal(fclose(md.f), 0);
+	snprintf(want, sizeof(want), "\nAll jobs of the machine, %zu processes, 2", r.procs_cnt);
+	assert_non_null(strstr(md.text, want));
+	free(md.text);
+}
+
 static void test_report_text(void **state)
 {
 	struct report r = fix_report(), empty = fix_empty(), hostile = fix_hostile();
@@ -572,6 +590,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),
 		cmocka_unit_test(test_steps_of_some),
+		cmocka_unit_test(test_head_of_all_jobs),
 		cmocka_unit_test(test_tables), cmocka_unit_test(test_helpers_after_the_job),
 		cmocka_unit_test(test_generated_files_gone),
 		cmocka_unit_test(test_report_csv),

@@ -66,6 +66,19 @@ uint64_t facts_buckets(const struct report *r, const struct report_dev *d);
 /* What a rank's modules hold at the peak, with what they own, beyond the median of all ranks. */
 uint64_t facts_modules_more(const struct report *r, uint32_t rank);
 
+/* Jobs that have nothing to do with one another, by the highest peak of one process of each: what devices had is their sum. */
+enum { JOBS_NAMED = 3 };
+struct facts_job {
+	const struct report_proc *highest;
+	uint64_t peak; /* of that process */
+	size_t procs;  /* that had memory */
+};
+struct facts_jobs {
+	size_t cnt, large; /* large: with 5 % or more of what the first one has */
+	struct facts_job first[JOBS_NAMED];
+};
+struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev *d); /* d: by its layer; NULL: there are none */
+
 /* DataLoader's children, as torch names them; private bytes as the kernel last said. */
 struct facts_workers {
 	size_t cnt;
@@ -161,6 +174,7 @@ struct facts {
 	struct facts_steps steps;
 	struct facts_unseen unseen;
 	struct facts_ranks ranks;
+	struct facts_jobs jobs;
 	struct facts_idle idle;
 	struct facts_workers workers;
 	struct facts_holes holes;

@@ -74,7 +74,8 @@ struct facts facts_of(const struct report *r)
 	const struct report_dev *d = facts_device(r);
 	struct facts f = { .device = d, .is_untraced = facts_is_untraced(r), .refusal = facts_refusal(r),
 			   .death = facts_death(r), .exit_code = facts_exit_code(r), .steps = facts_of_steps(r),
-			   .unseen = facts_of_unseen(r), .ranks = facts_of_ranks(r), .idle = facts_of_idle(r),
+			   .unseen = facts_of_unseen(r), .ranks = facts_of_ranks(r),
+			   .jobs = facts_of_jobs(r, d), .idle = facts_of_idle(r),
 			   .workers = facts_of_workers(r), .holes = facts_of_holes(r), .growing = facts_of_growing(r),
 			   .beside = facts_of_beside(r), .given_up = facts_given_up(&r->compiles) };
 

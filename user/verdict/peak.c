@@ -303,13 +303,72 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 	say_estimate(j, l, how);
 }
 
+/* The script that it runs, else what the kernel calls it. */
+static const char *job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p)
+{
+	const char *py = p->cmdline ? strstr(p->cmdline, ".py") : NULL, *at = py;
+	char script[TEXT_BYTES_MAX];
+
+	if (!py || (py[3] && py[3] != ' '))
+		return name(buf, p->comm, "?");
+	while (at > p->cmdline && at[-1] != ' ' && at[-1] != '/')
+		at--;
+	snprintf(script, sizeof(script), "%.*s", (int)(py + 3 - at), at);
+	return name(buf, script, "?");
+}
+
+/* "291 MiB in process 8434 (train.py), 28.0 MiB in 8259 (eval.py, the highest of 4)" */
+static void say_jobs(char *text, const struct facts_jobs *jobs)
+{
+	char a[24], buf[TEXT_BYTES_MAX];
+
+	for (size_t i = 0; i < jobs->cnt && i < JOBS_NAMED; i++) {
+		const struct facts_job *job = &jobs->first[i];
+
+		say(text, "%s%s in %s%u (%s", i ? ", " : "", fmt_bytes(a, job->peak), i ? "" : "process ", job->highest->pid,
+		    job_name(buf, job->highest));
+		if (job->procs > 1)
+			say(text, ", the highest of %zu", job->procs);
+		say(text, ")");
+	}
+}
+
+/* Their sum is of one moment, and so of one device; what could be done is each one's own. */
+static void say_peaks(const struct judge *j, struct verdict_line *l)
+{
+	const struct report_dev *d = j->f->device;
+	const struct facts_jobs *jobs = &j->f->jobs;
+	char a[24], b[24], dev[16];
+
+	l->bytes = jobs->first[0].peak;
+	say(l->text, "Peaks of %zu jobs: ", jobs->cnt);
+	say_jobs(l->text, jobs);
+	say(l->text, "%s; all together at most %s on %s, after %s", jobs->cnt > JOBS_NAMED ? ", \xe2\x80\xa6" : "",
+	    fmt_bytes(a, d->peak), dev_name(d->dev, dev), fmt_ns(b, after(j->r, d->peak_ts_ns)));
+	say_parts(l->text, j->r, d, j->f->steps.phase);
+	say(l->next, "the first one alone: ");
+	if (j->r->run.is_live)
+		say_command(l, "memtrace -p %u", jobs->first[0].highest->pid);
+	else
+		say_command(l, "memtrace report %s --pid %u", j->file, jobs->first[0].highest->pid);
+}
+
 void say_peak(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_dev *d = j->f->device;
-	char a[24], dev[16];
+	const struct facts_jobs *jobs = &j->f->jobs;
+	char a[24], dev[16], buf[TEXT_BYTES_MAX];
+
+	if (jobs->large > 1) {
+		say_peaks(j, l);
+		return;
+	}
 
 	l->bytes = l->kind == VERDICT_ACTIVATIONS ? j->f->kept : l->kind == VERDICT_STATE ? j->f->state : d->peak;
 	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
+	if (jobs->cnt > 1) /* the others have next to nothing */
+		say(l->text, ", nearly all of process %u (%s),", jobs->first[0].highest->pid,
+		    job_name(buf, jobs->first[0].highest));
 	say_when(l->text, j, d);
 	say_parts(l->text, j->r, d, j->f->steps.phase);
 	if (j->f->is_grown) {

@@ -188,9 +188,11 @@ static enum verdict_severity when_recompiles(const struct judge *j)
 
 /* --- the peak --------------------------------------------------------------------------------------------- */
 
+/* Of several jobs no one thing is to be done. */
 static int is_most(const struct judge *j, uint64_t bytes)
 {
-	return !j->f->is_untraced && !j->f->is_grown && percent(bytes, j->f->device->peak) >= MOST_PERCENT;
+	return !j->f->is_untraced && !j->f->is_grown && j->f->jobs.large < 2 &&
+	       percent(bytes, j->f->device->peak) >= MOST_PERCENT;
 }
 
 static enum verdict_severity when_activations(const struct judge *j)
@@ -203,7 +205,7 @@ static enum verdict_severity when_state(const struct judge *j)
 	return if_so(j->f->device && !when_activations(j) && is_most(j, j->f->state), VERDICT_HINT);
 }
 
-/* Neither of them, or what grows: of that the leak's line has said what to do. */
+/* Neither of them, several jobs, or what grows: of that the leak's line has said what to do. */
 static enum verdict_severity when_peak(const struct judge *j)
 {
 	return if_so(j->f->device && !j->f->is_untraced && !when_activations(j) && !when_state(j), VERDICT_FACT);

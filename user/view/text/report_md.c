@@ -66,7 +66,11 @@ static void put_head(struct page *p, const struct report *r)
 	page__put(p, "\n");
 	put_words(p, r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, COMMAND_COLS);
 	report_words_steps(steps, r);
-	page__printf(p, "  \nprocess %u, %s, %s%s%s\n", r->run.pid,
+	if (r->run.pid || !r->procs_cnt)
+		page__printf(p, "  \nprocess %u", r->run.pid);
+	else
+		page__printf(p, "All jobs of the machine, %zu process%s", r->procs_cnt, r->procs_cnt == 1 ? "" : "es");
+	page__printf(p, ", %s, %s%s%s\n",
 		     fmt_time(when, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns), report_words_traced(took, r),
 		     steps[0] ? ", " : "", steps);
 }
