@@ -224,6 +224,16 @@ def makes_steps(job):
         mt.wait_until(lambda n=before: mt.steps_of(job) > n, "steps", 60)
 
 
+def check_before_its_probes(path, rep, pid, before):
+    """A moment when another process was traced, which had ended when this one began: nothing is known of it, and 0 B is no answer."""
+    peak_ns = next(p["peak_ns"] for p in rep["processes"] if p["pid"] == before) - rep["start_ns"]
+    at = f"{peak_ns / 1e9:.6f}s"
+    mt.expect_failure(mt.memtrace("report", path, "--pid", pid, "--at", at), 1, f"probes of process {pid} were still being set: "
+                      f"the first allocation of process {pid} was seen", "--at peak")
+    for args in ("--at", at), ("--pid", before, "--at", at), ("--pid", pid, "--at", "peak"):
+        mt.ok(mt.memtrace("report", path, *args), (0, 3))
+
+
 def test_record_of_all_jobs():
     """record -a: jobs that are there, one that comes later, no shell; it goes on when all are gone, and leaves nothing in them. Other
     jobs of the machine may be there, too."""
@@ -258,6 +268,7 @@ def test_record_of_all_jobs():
         mt.check_goes_on(late)
         mt.check(other.alive(), "a process that is no job")
         rep = mt.report(tmp / "a.mtr", (0, 3))
+        check_before_its_probes(tmp / "a.mtr", rep, late.pid, jobs[-1].pid)
     says = next((v for v in rep["verdict"] if v["text"].startswith("Peaks of ")), None)
     most = max(rep["processes"], key=lambda p: p["peak"])
     mt.check(says and re.match(rf"Peaks of \d+ jobs: [\d.]+ [KMG]iB in process {most['pid']} \(.*; all together at most ", says["text"])

@@ -28,6 +28,35 @@ void filter__done(struct filter *f)
 	sieve__done(&f->sieve);
 	spans__done(&f->spans);
 	free(f->pids);
+	free(f->firsts);
+}
+
+/* 0 or -ENOMEM. */
+static int see(struct filter *f, uint32_t pid, uint64_t ns)
+{
+	struct filter_first *more;
+
+	if (f->firsts_cnt && f->firsts[f->firsts_at].pid == pid)
+		return 0;
+	for (f->firsts_at = 0; f->firsts_at < f->firsts_cnt; f->firsts_at++)
+		if (f->firsts[f->firsts_at].pid == pid)
+			return 0;
+	more = realloc(f->firsts, (f->firsts_cnt + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	f->firsts = more;
+	f->firsts[f->firsts_cnt++] = (struct filter_first){ pid, ns };
+	return 0;
+}
+
+/* Processes were chosen: what others did says nothing of them. */
+static void see_chosen(struct filter *f)
+{
+	if (f->pids_cnt)
+		f->seen_ns = 0;
+	for (size_t i = 0; i < f->firsts_cnt && f->pids_cnt; i++)
+		if (pid_is_one_of(f->pids, f->pids_cnt, f->firsts[i].pid) && (!f->seen_ns || f->firsts[i].ns < f->seen_ns))
+			f->seen_ns = f->firsts[i].ns;
 }
 
 int filter__learn(struct filter *f, const struct tl_event *ev)
@@ -40,6 +69,8 @@ int filter__learn(struct filter *f, const struct tl_event *ev)
 		f->start_ns = ev->ts_ns;
 	if (!f->seen_ns && ev->kind == TL_CREATE)
 		f->seen_ns = ev->ts_ns;
+	if (ev->kind == TL_CREATE && see(f, ev->pid, ev->ts_ns))
+		return -ENOMEM;
 	r = spans__event(&f->spans, ev, f->start_ns);
 	return r ? r : sieve__learn(&f->sieve, ev);
 }
@@ -204,6 +235,27 @@ static int no_step(const struct filter *f, uint64_t step, struct err *err)
 		     err_hint(err, "it has no steps: --at 12.5s, a time since its begin, or --at peak"), -ENODATA;
 }
 
+static bool is_chosen(const struct filter *f, uint32_t pid)
+{
+	return !f->pids_cnt || pid_is_one_of(f->pids, f->pids_cnt, pid);
+}
+
+/* As report_traced_from_ns(), of those that were chosen: others may have had their probes before. */
+static uint64_t traced_from_ns(const struct filter *f, const struct report *r)
+{
+	uint64_t ret = UINT64_MAX;
+
+	if (!f->pids_cnt)
+		return report_traced_from_ns(r);
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+
+		if (is_chosen(f, p->pid) && p->set_ts_ns < ret && (p->set_ts_ns || p->peak || p->host_peak))
+			ret = p->set_ts_ns;
+	}
+	return ret < r->run.start_ts_ns || ret > r->run.end_ts_ns ? r->run.start_ts_ns : ret;
+}
+
 /* Marks of steps are seen before anything else is. */
 static int step_before_probes(const struct filter *f, const struct report *r, struct err *err)
 {
@@ -211,7 +263,7 @@ static int step_before_probes(const struct filter *f, const struct report *r, st
 	char a[24];
 
 	for (size_t i = 0; i < r->procs_cnt; i++)
-		if (r->procs[i].set_ts_ns >= f->sieve.span.to_ns)
+		if (is_chosen(f, r->procs[i].pid) && r->procs[i].set_ts_ns >= f->sieve.span.to_ns)
 			why = "probes were still being set";
 	err_set(err, -ENODATA, "step %" PRIu64 " was over before the first allocation was seen, %s after the begin",
 		f->o->at.num, fmt_ns(a, f->seen_ns - r->run.start_ts_ns));
@@ -221,10 +273,16 @@ static int step_before_probes(const struct filter *f, const struct report *r, st
 /* Memory of that time is not known, so nothing is no answer. */
 static int time_before_probes(const struct filter *f, const struct report *r, uint64_t ns, struct err *err)
 {
-	char a[24], b[24];
+	char a[24], b[24], who[40] = "";
 
-	err_set(err, -ENODATA, "%s after the begin probes were still being set: the first allocation was seen %s after it",
-		fmt_ns(a, ns), fmt_ns(b, f->seen_ns - r->run.start_ts_ns));
+	if (f->o->rank >= 0)
+		snprintf(who, sizeof(who), " of rank %" PRId64, f->o->rank);
+	else if (f->pids_cnt == 1)
+		snprintf(who, sizeof(who), " of process %" PRIu32, f->pids[0]);
+	else if (f->pids_cnt)
+		snprintf(who, sizeof(who), " of these processes");
+	err_set(err, -ENODATA, "%s after the begin probes%s were still being set: the first allocation%s was seen %s after it",
+		fmt_ns(a, ns), who, who, fmt_ns(b, f->seen_ns - r->run.start_ts_ns));
 	return err_hint(err, "a later time, or --at peak"), -ENODATA;
 }
 
@@ -300,7 +358,7 @@ static int span_is_known(const struct filter *f, const struct report *r, struct 
 		return 0;
 	if (is_step && is_early && f->seen_ns >= r->run.start_ts_ns)
 		return step_before_probes(f, r, err);
-	if (!is_step && is_early && span->to_ns < report_traced_from_ns(r))
+	if (!is_step && is_early && span->to_ns < traced_from_ns(f, r))
 		return time_before_probes(f, r, span->to_ns > r->run.start_ts_ns ? span->to_ns - r->run.start_ts_ns : 0, err);
 	return gap && !r->sampling.learned.is_on ? time_in_gap(f, r, gap, err) : 0; /* what is learned is of gaps */
 }
@@ -343,6 +401,7 @@ int filter__settle(struct filter *f, const struct report *r, const struct labels
 {
 	int e = find_pids(f, r, err);
 
+	see_chosen(f);
 	f->sieve.labels = labels;
 	f->sieve.names = names;
 	f->sieve.dev = peak_dev(f, r);

@@ -22,7 +22,12 @@ struct filter {
 	struct filter_said said;
 	struct sieve sieve;
 	struct spans spans;
-	uint64_t start_ns, seen_ns; /* seen: when the first block was allocated that was seen */
+	uint64_t start_ns, seen_ns; /* seen: when the first block was allocated that was seen; of pids, once they are known */
+	struct filter_first {
+		uint32_t pid;
+		uint64_t ns;
+	} *firsts; /* the same of each process */
+	size_t firsts_cnt, firsts_at; /* at: the last one that was looked for */
 	uint32_t *pids; /* of --pid or --rank */
 	size_t pids_cnt;
 };
