@@ -111,8 +111,9 @@ static void a_name_stays_at_the_peak(void **state)
 	alloc(0x1000, 64);
 	alloc(0x2000, 32);
 	alloc(0x3000, 16);
-	name_as(0x1000, 64, "a.weight", EV_TENSOR_PARAMETER, 0);
-	name_as(0x3000, 16, "b.weight", EV_TENSOR_PARAMETER, 0);
+	now += 100 * MS;
+	name_as(0x1000, 64, "a.weight", EV_TENSOR_PARAMETER, 40);
+	name_as(0x3000, 16, "b.weight", EV_TENSOR_PARAMETER, 40);
 	free_block(0x3000);
 	free_block(0x2000);
 	free_block(0x1000);
