@@ -44,13 +44,19 @@ def record(path, ranks, job, *args, codes=(0,), options=(), launcher=(), **envir
 
 
 def record_from_the_first_step(path, go, *args):
-    """The same of two ranks, whose steps begin when both have their probes: nothing holds a launched job up until then, and on a busy
-    machine the first of steps that take 10 ms each may be over."""
+    """The same of two ranks, whose steps begin when both have their probes and their modules names: nothing holds a launched job up until
+    then, and on a busy machine steps that take 10 ms each may be over."""
+    return record_when_ready(path, go, 2, torchrun(2, "ranks", "--go", go, *args))
+
+
+def record_when_ready(path, go, ranks, command):
+    """What ranks of such a command say, which go on when there is the file `go`."""
     mt.need_root()
-    with mt.start("record", "-vv", "-o", str(path), "--", *torchrun(2, "ranks", "--go", go, *args), env=env()) as tracer:
-        mt.wait_until(lambda: sum('"ready"' in text for text in tracer.out) == 2 or not tracer.alive(), "two ranks", 90)
-        for text in [text for text in tracer.out if '"ready"' in text]:
-            mt.wait_attached(tracer, json.loads(text[text.index("{"):])["ready"], mt.OP, 60)
+    with mt.start("record", "-vv", "-o", str(path), "--", *command, env=env()) as tracer:
+        mt.wait_until(lambda: sum('"ready"' in text for text in tracer.out) == ranks or not tracer.alive(), f"{ranks} ranks", 120)
+        for pid in [json.loads(text[text.index("{"):])["ready"] for text in tracer.out if '"ready"' in text]:
+            mt.wait_attached(tracer, pid, mt.OP, 60)
+            mt.wait_until(lambda pid=pid: any(re.search(f"process {pid}: [1-9][0-9]* names of", t) for t in list(tracer.err)), "names", 60)
         go.touch()
         mt.finish(tracer, path, signal_number=0)
     return [json.loads(text[text.index("{"):]) for text in tracer.out if "{" in text]
@@ -240,11 +246,12 @@ def test_attached_restart():
 
 
 def test_two_jobs_at_once():
-    """A shell starts two jobs of two ranks each, none of which has a name, under a shell for each rank."""
+    """A shell starts two jobs of two ranks each, none of which has a name, under a shell for each rank. They take their steps together."""
     with mt.scratch() as tmp:
+        go = tmp / "go"
         jobs = [f"{TORCHRUN} --nproc-per-node 2 --master-port {test_fleet.test_serve.free_port()} --no-python /bin/sh -c '{mt.PYTHON} {mt.JOBS / 'ranks.py'} "
-                f"--steps 8 {more}; exit $?' &" for more in ("", "--heavy 1")]
-        mt.ok(mt.memtrace("record", "-q", "-o", tmp / "a.mtr", "--", "/bin/sh", "-c", " ".join(jobs) + " wait", timeout=140, env=env()))
+                f"--steps 8 --pause 0.1 --go {go} {more}; exit $?' &" for more in ("", "--heavy 1")]
+        record_when_ready(tmp / "a.mtr", go, 4, ["/bin/sh", "-c", " ".join(jobs) + " wait"])
         rep, k = ranks_of(tmp / "a.mtr")
         text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "rank")).stdout
         held = json.loads(mt.ok(mt.memtrace("report", tmp / "a.mtr", "--at", "peak", "--json")).stdout)
