@@ -238,7 +238,7 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 {
 	struct mt_module_state *s = &t->module;
 	u64 self = this_thread(), before, frame;
-	u32 flags;
+	u32 flags, where = in_node ? MT_MODULE_IN_NODE : 0;
 
 	settle_generation(s, p);
 	before = s->seq;
@@ -256,7 +256,7 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 	 * Nodes made since the last look: the last one is the open operator's, those before it are of views, most often
 	 * the t() of a linear layer, which begins the module.
 	 */
-	if (emit_mem(t, MT_EV_MODULE, MT_DEV_NONE, flags, s->self, before ? before : s->seq ? s->seq - 1 : 0)) {
+	if (emit_mem(t, MT_EV_MODULE, MT_DEV_NONE, flags | where, s->self, before ? before : s->seq ? s->seq - 1 : 0)) {
 		s->seq = before;
 		return; /* told the next time */
 	}

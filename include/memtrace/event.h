@@ -136,6 +136,7 @@ enum mt_seg_graph {
 
 enum mt_module_flag {
 	MT_MODULE_NO_GRAD = 1, /* grad mode is off */
+	MT_MODULE_IN_NODE = 2, /* in a backward node: what is computed again (checkpoints); not in recordings */
 };
 
 enum mt_map_flag {

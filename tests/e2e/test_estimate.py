@@ -13,9 +13,9 @@ import test_categories
 RANDOM = 100
 RNG_STATE = 5056  # that each checkpoint keeps
 SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true",
-        "what_ifs_of_sharding_come_true", "verdicts_on_sharding_come_true", "what_ifs_of_checkpoints_come_true"}
+        "what_ifs_of_sharding_come_true", "verdicts_on_sharding_come_true"}
 TIMEOUT_S = {"verdicts_on_sharding_come_true": 400}
-LANDING = {"what_was_kept_is_told_with_its_module"}
+LANDING = {"what_was_kept_is_told_with_its_module", "a_backward_in_another_thread", "what_ifs_of_checkpoints_come_true"}
 
 
 def graphs_of(where, *args):
@@ -331,6 +331,16 @@ def test_what_ifs_of_checkpoints_come_true():
         mt.check(said["checkpoint"]["fits"] and said["checkpoint"]["is_exact"] and said["estimated_peak"] <= budget
                  and said["checkpoint"]["chosen"] <= 2, f"{said}")
         mt.expect_failure(mt.memtrace("estimate", one, "--checkpoint", "tail.*"), 1, "no module like")
+
+
+def test_a_backward_in_another_thread():
+    """As on a GPU: the thread has numbers of nodes of its own, from its Python and from what a checkpoint computes again there."""
+    size = ("--batch", "8", "--dim", "128")
+    with mt.scratch() as where:
+        for more in ((), ("--checkpoint", "1,2")):
+            one, other = (kept(record_blocks(where, f"{len(more)}{len(thread)}", *size, *more, *thread)) for thread in ((), ("--thread",)))
+            mt.check(one == other and one[1]["layers.0"] > 1 << 20, f"{one} {other}")
+            mt.check(bool(one[1]["layers.1"]) != bool(more), f"{one}")
 
 
 def test_what_if_says_what_it_needs():

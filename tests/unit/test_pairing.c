@@ -26,10 +26,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void forward(uint32_t tid, uint64_t module, uint64_t from)
+static void change(uint32_t tid, uint64_t module, uint64_t from, uint8_t in_node)
 {
 	struct event ev = { .kind = MT_EV_MODULE, .pid = 1, .tid = tid, .addr = module, .size = from,
-			    .flags = MT_MODULE_NO_GRAD | 0x40 },
+			    .flags = MT_MODULE_NO_GRAD | in_node | 0x40 },
 		     before;
 
 	assert_int_equal(pairing__event(p, &ev, &before), 0);
@@ -37,6 +37,16 @@ static void forward(uint32_t tid, uint64_t module, uint64_t from)
 	assert_int_equal(ev.addr, module);
 	assert_int_equal(ev.size, 0);
 	assert_int_equal(ev.flags, MT_MODULE_NO_GRAD); /* what is not ours to say goes no further */
+}
+
+static void forward(uint32_t tid, uint64_t module, uint64_t from)
+{
+	change(tid, module, from, 0);
+}
+
+static void again(uint32_t tid, uint64_t module, uint64_t from)
+{
+	change(tid, module, from, MT_MODULE_IN_NODE);
 }
 
 /* The module that is told with it; UINT64_MAX: nothing is. */
@@ -86,6 +96,41 @@ static void a_thread_without_forward_asks_another(void **state)
 	forward(1, 0xc, 20);
 	assert_int_equal(node(9, 12), 0xa);
 	assert_int_equal(node(2, 12), 0xb); /* its own */
+}
+
+/* Python that such a thread runs (hooks, compiled graphs, the loop that calls backward) is no forward. */
+static void a_thread_that_only_goes_backward_asks_another(void **state)
+{
+	(void)state;
+	forward(1, 0xa, 1000);
+	forward(1, 0, 1010);
+	forward(9, 0, 3);
+	assert_int_equal(node(9, 1005), 0xa);
+	again(9, 0, 3);
+	assert_int_equal(node(9, 1006), UINT64_MAX); /* still */
+}
+
+/* A checkpoint's second forward: its nodes are that thread's own, those around it are the forward's. */
+static void what_is_computed_again_is_the_threads_own(void **state)
+{
+	(void)state;
+	forward(1, 0xa, 10);
+	forward(1, 0xb, 20);
+	forward(1, 0xc, 30);
+	forward(1, 0, 40);
+	assert_int_equal(node(9, 35), 0xc);
+	again(9, 0xb, 5); /* numbers that the other thread had, too, long ago */
+	again(9, 0xe, 8);
+	again(9, 0, 12);
+	assert_int_equal(node(9, 9), 0xe);
+	again(9, 0, 12);
+	assert_int_equal(node(9, 6), 0xb);
+	assert_int_equal(node(9, 15), 0xa);
+	again(9, 0xa, 14);
+	again(9, 0, 18);
+	assert_int_equal(node(9, 35), 0xc);
+	assert_int_equal(node(9, 16), 0xa);
+	assert_int_equal(node(9, 8), 0); /* of the time before */
 }
 
 static void another_counter_begins_anew(void **state)
@@ -163,6 +208,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	static const struct CMUnitTest tests[] = {
 		T(nodes_find_their_module), T(no_node_between_two_changes), T(a_thread_without_forward_asks_another),
+		T(a_thread_that_only_goes_backward_asks_another), T(what_is_computed_again_is_the_threads_own),
 		T(another_counter_begins_anew), T(the_oldest_changes_go), T(threads_are_bounded), T(a_flood_costs_nobody_else),
 		T(other_events_stay),
 	};

@@ -27,7 +27,7 @@ static struct {
 	struct step_marks steps[STEPS];
 	struct report_module modules[8];
 	struct report_leak leaks[3];
-	struct report_saved_proc saved[1];
+	struct report_saved_proc saved[2];
 	char texts[9][2][32];
 	char *labels[9][2];
 } f;
@@ -877,13 +877,13 @@ static void activations(void **state)
 	f.devs[0].cats[CAT_ACTIVATION].at_peak = 8 * GIB;
 	f.devs[0].cats[CAT_PARAMETER].at_peak = f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = GIB / 2;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 % activations", "--by module");
-	m[0] = (struct report_module){ .name = (char *)"", .root = (char *)"Net", .class = (char *)"Net",
+	m[0] = (struct report_module){ .pid = 10, .name = (char *)"", .root = (char *)"Net", .class = (char *)"Net",
 				       .all = { .recomputable = 8 * GIB, .at_peak = 8 * GIB } };
-	m[1] = (struct report_module){ .name = (char *)"head", .parent = 1, .depth = 1, .root = (char *)"Net",
+	m[1] = (struct report_module){ .pid = 10, .name = (char *)"head", .parent = 1, .depth = 1, .root = (char *)"Net",
 				       .class = (char *)"Linear",
 				       .all = { .recomputable = 2 * GIB, .at_peak = 2 * GIB } };
 	for (size_t i = 2; i < 8; i++)
-		m[i] = (struct report_module){ .name = f.texts[i][0], .parent = 1, .depth = 1, .root = (char *)"Net",
+		m[i] = (struct report_module){ .pid = 10, .name = f.texts[i][0], .parent = 1, .depth = 1, .root = (char *)"Net",
 					       .class = (char *)"Layer", .all = { .recomputable = GIB, .at_peak = GIB } };
 	for (size_t i = 2; i < 8; i++)
 		snprintf(f.texts[i][0], sizeof(f.texts[i][0]), "layers.%zu", i - 2);
@@ -894,6 +894,12 @@ static void activations(void **state)
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "6.00 GiB of it from Net.layers.*",
 		 "checkpoint layers.*: up to 5.00 GiB less; "
 		 "memtrace estimate job.mtr --checkpoint 'layers.*'");
+	m[7].pid = 11; /* another rank's: what one saves is said */
+	f.saved[1] = (struct report_saved_proc){ .pid = 11, .bytes = 7 * GIB };
+	f.r.saved.procs_cnt = 2;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "checkpoint layers.*: up to 4.00 GiB less each; ");
+	m[7].pid = 10;
+	f.r.saved.procs_cnt = 1;
 	snprintf(f.texts[2][0], sizeof(f.texts[2][0]), "';reboot;'"); /* no command with a name that a shell would read */
 	m[2].all.recomputable = 4 * GIB;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "layers.*");
@@ -968,7 +974,8 @@ static void what_saves_little_is_not_proposed(void **state)
 	(void)state;
 	f.devs[0].cats[CAT_ACTIVATION].at_peak = 8 * GIB;
 	f.devs[0].cats[CAT_PARAMETER].at_peak = f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = GIB / 2;
-	f.modules[0] = (struct report_module){ .name = (char *)"head", .root = (char *)"Net", .class = (char *)"Linear",
+	f.modules[0] = (struct report_module){ .pid = 10, .name = (char *)"head", .root = (char *)"Net",
+					       .class = (char *)"Linear",
 					       .all = { .recomputable = 10 * MIB, .at_peak = 10 * MIB } };
 	f.r.modules.cnt = 1;
 	f.saved[0] = (struct report_saved_proc){ .pid = 10, .bytes = GIB };

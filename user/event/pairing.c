@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "event/pairing.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@ struct change {
 struct pair_thread {
 	uint32_t pid, tid;
 	uint64_t used;	       /* when last: the one that was not for the longest time goes */
-	uint64_t forward_used; /* when a change was last reported; 0: never */
+	uint64_t forward_used; /* when it was last in a module's forward, outside of nodes; 0: never */
+	uint64_t again_from;   /* number of the first node that was made in what was computed again last, in a node */
+	bool has_node;	       /* was evaluated since then */
 	struct change *changes; /* a ring, oldest at `at`, rising */
 	uint32_t at, cnt, cap;
 	uint64_t node_module; /* as reported last */
@@ -153,7 +156,13 @@ static void on_module(struct pairing *p, struct event *ev)
 {
 	struct pair_thread *t = find_or_add(p, ev);
 
-	t->used = t->forward_used = ++p->clock;
+	t->used = ++p->clock;
+	if (ev->addr && !(ev->flags & MT_MODULE_IN_NODE)) {
+		t->forward_used = p->clock;
+	} else if (ev->addr && t->has_node) {
+		t->again_from = ev->size;
+		t->has_node = false;
+	}
 	if (ev->size)
 		add_change(p, t, ev->size, ev->addr);
 	ev->kind = EV_MODULE_AT;
@@ -178,13 +187,11 @@ static uint64_t module_of(const struct pair_thread *t, uint64_t number)
 	return low ? change_at(t, low - 1)->module : 0;
 }
 
-/* A GPU's: the thread of the process that had a forward last. */
+/* A GPU's, or one that only calls backward: the thread of the process that had a forward last. */
 static const struct pair_thread *forward_thread(const struct pairing *p, const struct pair_thread *own)
 {
 	const struct pair_thread *best = NULL;
 
-	if (own->forward_used)
-		return own;
 	for (size_t i = 0; i < p->cnt; i++)
 		if (p->threads[i].pid == own->pid && p->threads[i].forward_used &&
 		    (!best || p->threads[i].forward_used > best->forward_used))
@@ -192,9 +199,19 @@ static const struct pair_thread *forward_thread(const struct pairing *p, const s
 	return best;
 }
 
-int pairing__event(struct pairing *p, struct event *ev, struct event *ret_before)
+static uint64_t module_at(const struct pairing *p, const struct pair_thread *own, uint64_t number)
 {
 	const struct pair_thread *forward;
+	uint64_t module = own->forward_used || number >= own->again_from ? module_of(own, number) : 0;
+
+	if (module || own->forward_used)
+		return module;
+	forward = forward_thread(p, own);
+	return forward ? module_of(forward, number) : 0;
+}
+
+int pairing__event(struct pairing *p, struct event *ev, struct event *ret_before)
+{
 	struct pair_thread *t;
 	uint64_t number = ev->size, module;
 
@@ -209,8 +226,8 @@ int pairing__event(struct pairing *p, struct event *ev, struct event *ret_before
 		return 0;
 	t = find_or_add(p, ev);
 	t->used = ++p->clock;
-	forward = forward_thread(p, t);
-	module = forward ? module_of(forward, number) : 0;
+	t->has_node = true;
+	module = module_at(p, t, number);
 	if (module == t->node_module)
 		return 0;
 	t->node_module = module;

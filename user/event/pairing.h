@@ -6,7 +6,8 @@
  * Autograd numbers the nodes that a thread makes, one by one. MT_EV_MODULE says which module's forward runs on a thread, and
  * from which number on; MT_EV_NODE says the number of the node that is evaluated. So of each thread the last changes
  * are kept, by number. A node is looked up at the thread that evaluates it (a CPU's backward runs where it was asked for)
- * or, if that has no forward, as a GPU's backward thread, at the thread of the process that had the last one. An
+ * or, if that has no forward, as a GPU's backward thread, at the thread of the process that had the last one. What such a
+ * thread computes again inside a node (a checkpoint) has numbers of its own: those of the last time are its own nodes. An
  * AccumulateGrad has no number: it is of the node before it.
  *
  * MT_EV_MODULE becomes EV_MODULE_AT; before a MT_EV_NODE of another module than the one before it an EV_MODULE_AT with

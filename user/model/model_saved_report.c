@@ -93,6 +93,14 @@ static uint32_t module_of(const struct model *m, uint32_t row)
 	return row < m->modules.cnt ? row : 0;
 }
 
+/* Of a root nothing would be left to compute it from. */
+static uint32_t within(const struct model *m, const struct saved_block *k)
+{
+	uint32_t row = module_of(m, k->within);
+
+	return m->modules.rows[row].parent ? row : 0;
+}
+
 struct module_saved *model__saved_by_module(const struct model *m)
 {
 	struct module_saved *rows = calloc(m->modules.cnt, sizeof(*rows));
@@ -105,7 +113,7 @@ struct module_saved *model__saved_by_module(const struct model *m)
 	}
 	for (size_t i = 0; i < cnt; i++) {
 		rows[module_of(m, all[i].k->module)].made += all[i].k->size;
-		rows[module_of(m, all[i].k->within)].within += all[i].k->size;
+		rows[within(m, all[i].k)].within += all[i].k->size;
 	}
 	rows[0].within = 0; /* there is nothing to compute again */
 	free(all);
@@ -138,22 +146,22 @@ static int fill_row(const struct model *m, const struct kept *kept, struct repor
 {
 	const struct saved_block *k = kept->k;
 	const struct module_row *row = &m->modules.rows[module_of(m, k->module)];
-	const struct module_row *within = &m->modules.rows[module_of(m, k->within)];
+	const struct module_row *inner = &m->modules.rows[within(m, k)];
 	char pattern[512], around[512];
 
 	pattern_of(names__get(m->names, row->path), pattern, sizeof(pattern));
-	pattern_of(names__get(m->names, within->path), around, sizeof(around));
+	pattern_of(names__get(m->names, inner->path), around, sizeof(around));
 	*ret = (struct report_saved_row){
 		.pid = kept->p->pid, .dev = k->dev, .has_module = k->module != 0,
 		.module = row->told ? strdup(pattern) : NULL,
 		.root = row->told ? strdup(names__get(m->names, row->root)) : NULL,
-		.recompute = within->told ? strdup(around) : NULL,
+		.recompute = inner->told ? strdup(around) : NULL,
 		.class = strdup(names__get(m->names, row->class)),
 		.op = strdup(names__get(m->names, m->ops.rows[k->op].name)),
 		.region = strdup(names__get(m->names, m->regions.rows[k->region].name)),
 		.node = strdup(names__get(m->names, m->regions.rows[k->node].name)),
 	};
-	if (!ret->class || !ret->op || !ret->region || !ret->node || (within->told && !ret->recompute))
+	if (!ret->class || !ret->op || !ret->region || !ret->node || (inner->told && !ret->recompute))
 		return -ENOMEM;
 	return !row->told || (ret->module && ret->root) ? 0 : -ENOMEM;
 }

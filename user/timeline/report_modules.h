@@ -15,7 +15,7 @@
 struct report_module_sum {
 	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */
 	uint64_t saved; /* made there and kept for backward: of the largest pass (struct report_saved) */
-	uint64_t recomputable; /* of what is kept: made, and needed in backward, within it alone; own: in none in it */
+	uint64_t recomputable; /* kept, but made and needed within it (a root: those in it); own: in none in it */
 	uint64_t by_phase_count[PHASE_MAX], by_phase_bytes[PHASE_MAX], by_phase_live[PHASE_MAX]; /* allocated in */
 };
 

@@ -225,8 +225,9 @@ static void pattern__init(struct pattern *p, const char *path, const char *root)
 	snprintf(p->m.root, sizeof(p->m.root), "%.60s", root ? root : "");
 }
 
-/* Sums of modules of one pattern; the root's own is not among them. Returns how many patterns. */
-static size_t patterns_of(const struct report *r, uint64_t (*bytes)(const struct report_module *m), struct pattern *all)
+/* Sums of modules of one pattern, of all processes or of one; the root's own is not among them. Returns how many patterns. */
+static size_t patterns_of(const struct report *r, uint32_t pid, uint64_t (*bytes)(const struct report_module *m),
+			  struct pattern *all)
 {
 	size_t cnt = 0;
 	char path[TEXT_BYTES_MAX];
@@ -235,7 +236,7 @@ static size_t patterns_of(const struct report *r, uint64_t (*bytes)(const struct
 		uint64_t n = bytes(&r->modules.rows[i]);
 		size_t k = 0;
 
-		if (!n || !pattern_of(path, r->modules.rows[i].name))
+		if (!n || (pid && r->modules.rows[i].pid != pid) || !pattern_of(path, r->modules.rows[i].name))
 			continue;
 		while (k < cnt && strcmp(all[k].m.path, path))
 			k++;
@@ -277,7 +278,7 @@ static int holds(const char *outer, const char *inner)
 struct facts_module facts_of_peak_module(const struct report *r)
 {
 	struct pattern *all = calloc(PATTERNS_MAX, sizeof(*all)), *best = NULL;
-	size_t cnt = all ? patterns_of(r, peak_of, all) : 0;
+	size_t cnt = all ? patterns_of(r, 0, peak_of, all) : 0;
 	struct facts_module f;
 
 	for (int is_deeper = 1; is_deeper;) { /* from the outermost inwards */
@@ -314,12 +315,15 @@ static uint64_t saving_of(const struct pattern *p, uint64_t kept)
 struct facts_module facts_of_checkpoint(const struct report *r)
 {
 	struct pattern *all = calloc(PATTERNS_MAX, sizeof(*all)), *best = NULL;
-	size_t cnt = all ? patterns_of(r, kept_of, all) : 0;
+	const struct report_saved_proc *of = NULL;
 	uint64_t kept = 0, most = 0;
 	struct facts_module f;
+	size_t cnt;
 
 	for (size_t i = 0; i < r->saved.procs_cnt; i++)
-		kept = r->saved.procs[i].bytes > kept ? r->saved.procs[i].bytes : kept;
+		of = !of || r->saved.procs[i].bytes > of->bytes ? &r->saved.procs[i] : of;
+	kept = of ? of->bytes : 0;
+	cnt = all && of ? patterns_of(r, of->pid, kept_of, all) : 0;
 	for (size_t i = 0; i < cnt; i++)
 		if (is_plain(all[i].m.path) && saving_of(&all[i], kept) > most) {
 			most = saving_of(&all[i], kept);

@@ -138,7 +138,7 @@ struct facts_module {
 struct facts_module facts_of_peak_module(const struct report *r);
 /*
  * Those whose checkpointing saves most: of several all that is recomputable in them less the largest's; of one no more
- * than the others keep. Only paths that a shell takes as they are.
+ * than the others keep. Of the process that keeps most. Only paths that a shell takes as they are.
  */
 struct facts_module facts_of_checkpoint(const struct report *r);
 

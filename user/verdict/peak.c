@@ -259,7 +259,8 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 	char a[24], how[TEXT_BYTES_MAX + 24];
 
 	if (is_worth(j, d, f.bytes)) {
-		say(l->next, "checkpoint %s: up to %s less; ", f.path, fmt_bytes(a, f.bytes));
+		say(l->next, "checkpoint %s: up to %s less%s; ", f.path, fmt_bytes(a, f.bytes),
+		    j->r->saved.procs_cnt > 1 ? " each" : "");
 		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
 		say_estimate(j, l, how);
 	} else if (j->r->flow.has_compiled && !f.bytes && is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {

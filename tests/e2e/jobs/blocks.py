@@ -8,6 +8,7 @@ begins on "meta" and each module gets its memory when it is sharded, so that bui
 --ddp: the whole model on each rank, in DistributedDataParallel.
 """
 import argparse
+import concurrent.futures
 import sys
 import time
 
@@ -71,6 +72,7 @@ def main():
     p.add_argument("--no-reshard", action="store_true")
     p.add_argument("--ddp", action="store_true")
     p.add_argument("--checkpoint", default="")
+    p.add_argument("--thread", action="store_true")
     p.add_argument("--dim", type=int, default=256)
     p.add_argument("--batch", type=int, default=4)
     p.add_argument("--blocks", type=int, default=4)
@@ -86,6 +88,14 @@ def main():
     if args.ddp:
         model = nn.parallel.DistributedDataParallel(model)
     opt = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        train(args, model, opt, (lambda loss: pool.submit(loss.backward).result()) if args.thread else torch.Tensor.backward)
+    if args.shard or args.ddp:
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+
+
+def train(args, model, opt, backward):
     print("ready", flush=True)
     sys.stdin.readline()
     for step in range(STEPS):
@@ -98,12 +108,9 @@ def main():
         logits = model(tokens)
         loss = nn.functional.cross_entropy(logits.view(-1, WORDS), tokens.view(-1))
         del logits
-        loss.backward()
+        backward(loss)
         opt.step()
         print("step", (time.perf_counter_ns() - began) // 1000, flush=True)
-    if args.shard or args.ddp:
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

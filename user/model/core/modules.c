@@ -89,16 +89,19 @@ uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, n
 
 static bool is_in(const struct modules *s, uint32_t row, uint32_t outer)
 {
-	while (row && row != outer)
+	for (unsigned i = 0; row && row != outer && i < MODULES_DEEP_MAX; i++)
 		row = s->rows[row].parent;
 	return row == outer;
 }
 
 uint32_t modules__around(const struct modules *s, uint32_t a, uint32_t b)
 {
-	while (a && !is_in(s, b, a))
+	for (unsigned i = 0; i < MODULES_DEEP_MAX; i++) {
+		if (!a || is_in(s, b, a))
+			return a;
 		a = s->rows[a].parent;
-	return a;
+	}
+	return 0;
 }
 
 static void drop(struct module_places *p, uint32_t pid)

@@ -1501,7 +1501,7 @@ const madeIn = (k) => k.module === null ? k.module_root || "–" :
 	`${[k.module_root || "(not told yet)", k.module].filter(Boolean).join(".")}${k.modules > 1 ? ` (${k.modules})` : ""}`;
 function drawSaved() {
 	const saved = model.report.saved, rows = (saved?.list || []).map((k) => ({...k, made: madeIn(k), by: k.op || k.region || "(no operator open)",
-		again: k.recompute === null ? "–" : k.recompute || k.module_root}));
+		again: k.recompute ?? "–"}));
 	$("saved").hidden = !rows.length;
 	if (!rows.length)
 		return;

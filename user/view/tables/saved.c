@@ -21,12 +21,11 @@ static void module(struct cell *c, const void *row)
 		  k->module && k->module[0] ? "." : "", k->module ? k->module : "", many);
 }
 
-/* The root alone is a name of its own: "Net". */
 static void within(struct cell *c, const void *row)
 {
 	const struct report_saved_row *k = row;
 
-	c->text = !k->recompute ? "-" : k->recompute[0] ? k->recompute : k->root ? k->root : "-";
+	c->text = k->recompute ? k->recompute : "-";
 }
 
 /* Without an operator the region says more than nothing. */
