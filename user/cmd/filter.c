@@ -19,6 +19,7 @@ void filter__init(struct filter *f, const struct options *o)
 {
 	*f = (struct filter){ .o = o };
 	sieve__init(&f->sieve);
+	f->firsts = MAP_OF(struct filter_first);
 	f->said = (struct filter_said){ .at = o->at.text, .from = o->from.text, .to = o->to.text, .dev = o->dev,
 					.category = o->category, .module = o->module, .op = o->op, .rank = o->rank };
 }
@@ -28,24 +29,18 @@ void filter__done(struct filter *f)
 	sieve__done(&f->sieve);
 	spans__done(&f->spans);
 	free(f->pids);
-	free(f->firsts);
+	map__done(&f->firsts);
 }
 
 /* 0 or -ENOMEM. */
 static int see(struct filter *f, uint32_t pid, uint64_t ns)
 {
-	struct filter_first *more;
+	struct filter_first *first = map__put(&f->firsts, pid);
 
-	if (f->firsts_cnt && f->firsts[f->firsts_at].pid == pid)
-		return 0;
-	for (f->firsts_at = 0; f->firsts_at < f->firsts_cnt; f->firsts_at++)
-		if (f->firsts[f->firsts_at].pid == pid)
-			return 0;
-	more = realloc(f->firsts, (f->firsts_cnt + 1) * sizeof(*more));
-	if (!more)
+	if (!first)
 		return -ENOMEM;
-	f->firsts = more;
-	f->firsts[f->firsts_cnt++] = (struct filter_first){ pid, ns };
+	if (!first->ns)
+		first->ns = ns;
 	return 0;
 }
 
@@ -54,9 +49,12 @@ static void see_chosen(struct filter *f)
 {
 	if (f->pids_cnt)
 		f->seen_ns = 0;
-	for (size_t i = 0; i < f->firsts_cnt && f->pids_cnt; i++)
-		if (pid_is_one_of(f->pids, f->pids_cnt, f->firsts[i].pid) && (!f->seen_ns || f->firsts[i].ns < f->seen_ns))
-			f->seen_ns = f->firsts[i].ns;
+	for (size_t i = 0; i < f->pids_cnt; i++) {
+		const struct filter_first *first = map__find(&f->firsts, f->pids[i]);
+
+		if (first && (!f->seen_ns || first->ns < f->seen_ns))
+			f->seen_ns = first->ns;
+	}
 }
 
 int filter__learn(struct filter *f, const struct tl_event *ev)

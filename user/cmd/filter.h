@@ -14,6 +14,10 @@ struct labels;
 struct options;
 struct report;
 
+struct filter_first {
+	uint64_t pid, ns;
+};
+
 struct filter {
 	const struct options *o;
 	int wants_one_step;  /* where no time was asked for */
@@ -23,11 +27,7 @@ struct filter {
 	struct sieve sieve;
 	struct spans spans;
 	uint64_t start_ns, seen_ns; /* seen: when the first block was allocated that was seen; of pids, once they are known */
-	struct filter_first {
-		uint32_t pid;
-		uint64_t ns;
-	} *firsts; /* the same of each process */
-	size_t firsts_cnt, firsts_at; /* at: the last one that was looked for */
+	struct map firsts; /* struct filter_first: the same of each process */
 	uint32_t *pids; /* of --pid or --rank */
 	size_t pids_cnt;
 };
