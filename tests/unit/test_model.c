@@ -688,10 +688,31 @@ static void what_each_process_holds(void **state)
 	assert_int_equal(sum, 130 + 7 + 5 + 4 * REPORT_LANES_MAX);
 }
 
+/* What a process had on each of its devices at most, beside what it had on all of them. */
+static void peaks_on_devices(void **state)
+{
+	const struct report_proc *p;
+
+	(void)state;
+	alloc(0x1000, 700, 0, 1);
+	SEND(.kind = MT_EV_ALLOC, .addr = 0x2000, .size = 50, .dev = MT_DEV_CUDA0);
+	free_block(0x1000);
+	SEND(.kind = MT_EV_ALLOC, .addr = 0x3000, .size = 60, .dev = MT_DEV_CUDA0);
+	alloc(0x1000, 300, 0, 2);
+	p = &report()->procs[0];
+	assert_int_equal(p->peak, 750);
+	assert_int_equal(p->devs_cnt, 2);
+	assert_int_equal(p->devs[0].dev, MT_DEV_CPU);
+	assert_int_equal(p->devs[0].peak, 700);
+	assert_int_equal(p->devs[1].dev, MT_DEV_CUDA0);
+	assert_int_equal(p->devs[1].peak, 110);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(blocks_live_and_die),
+		TEST(peaks_on_devices),
 		TEST(preexisting_blocks_never_count_below_zero),
 		TEST(a_second_alloc_means_a_lost_free),
 		TEST(empty_tensors_are_none_but_malloc_0_is_a_block),

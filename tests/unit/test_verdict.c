@@ -24,6 +24,7 @@ static struct {
 	struct report r;
 	struct report_dev devs[2];
 	struct report_proc procs[9];
+	struct report_proc_dev on[9][2];
 	struct step_marks steps[STEPS];
 	struct report_module modules[8];
 	struct report_leak leaks[3];
@@ -799,7 +800,8 @@ static void a_fat_rank(void **state)
 static void set_proc(size_t i, uint32_t pid, uint32_t ppid, uint64_t peak, const char *cmdline)
 {
 	f.procs[i] = (struct report_proc){ .pid = pid, .ppid = ppid, .comm = (char *)"python", .cmdline = (char *)cmdline,
-					   .peak = peak };
+					   .peak = peak, .devs = f.on[i], .devs_cnt = 1 };
+	f.on[i][0] = (struct report_proc_dev){ peak, MT_DEV_CUDA0 };
 	f.r.procs_cnt = f.r.procs_cnt > i ? f.r.procs_cnt : i + 1;
 }
 
@@ -813,24 +815,81 @@ static void set_label(size_t i, size_t k, const char *label)
 /* Their peaks are not one job's: each has its own, and what to do is not said of the sum. */
 static void several_jobs(void **state)
 {
+	struct verdict v;
+
 	(void)state;
 	f.devs[0].cats[CAT_ACTIVATION].at_peak = 8 * GIB;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
 	set_proc(0, 10, 1, 3 * GIB, "python train.py");
 	set_proc(1, 11, 10, 4 * GIB, "python train.py"); /* its child */
-	set_proc(2, 12, 1, 5 * GIB, "python /srv/eval.py --all");
+	set_proc(2, 12, 1, 5 * GIB, "/tmp/.pyenv/venv/bin/python /srv/eval.py --all");
 	set_proc(3, 13, 1, GIB, "python -m job");
 	set_proc(4, 14, 1, GIB, "");
 	first_is(VERDICT_PEAK, VERDICT_FACT, 5 * GIB, "Peaks of 4 jobs: 5.00 GiB in process 12 (eval.py), 4.00 GiB in 11 "
 		 "(train.py, the highest of 2), 1.00 GiB in 13 (python), \xe2\x80\xa6; all together at most 10.0 GiB on "
 		 "cuda:0, after ", "the first one alone: memtrace report job.mtr --pid 12");
+	v = judged();
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text,
+			    "No tensors grow, in 100 steps of the one of 4 jobs that has most.");
+	f.r.leaks.too_short = 1;
+	v = judged();
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "Too short to say whether anything grows: 100 steps of the "
+			    "one of 4 jobs that has most, and 10 are the least.");
+	f.r.leaks.too_short = 0;
 	f.r.run.is_live = 1;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 5 * GIB, "Peaks of 4 jobs: ", "the first one alone: memtrace -p 12");
 	f.r.procs_cnt = 2;
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	f.leaks[0] = (struct report_leak){ .op = (char *)"aten::add", .region = (char *)"", .pid = 11, .dev = MT_DEV_CUDA0,
+					   .per_step = 1, .sure = SURE_HIGH, .bytes_slope = 4.0 * MIB, .blocks_slope = 1,
+					   .live = 400 * MIB, .grown = 400 * MIB, .blocks = 100, .grown_blocks = 100 };
+	f.r.leaks.rows = f.leaks;
+	f.r.leaks.cnt = f.r.leaks.total = 1;
+	v = judged();
+	assert_null(strstr(line_of(&v, VERDICT_LEAK)->text, "process")); /* there is one job */
+	f.r.procs_cnt = 5;
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_LEAK)->text, " in 100 blocks, process 11 (train.py)"));
+	f.r.leaks.cnt = f.r.leaks.total = 0;
+	f.r.procs_cnt = 2;
 	set_proc(2, 12, 1, 100 * MIB, "python eval.py"); /* next to nothing: as if it were alone, but said */
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB,
 		 "Peak 10.0 GiB on cuda:0, nearly all of process 11 (train.py), after", "");
+}
+
+/* The sentence is of one device: what a job has on another one is no part of it. */
+static void jobs_on_two_devices(void **state)
+{
+	(void)state;
+	set_proc(0, 10, 1, 60 * GIB, "python big.py");
+	f.on[0][0].dev = MT_DEV_CPU;
+	set_proc(1, 11, 2, 2 * GIB, "python gpu.py");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0, nearly all of process 11 (gpu.py), after", "");
+	set_proc(2, 12, 3, 7 * GIB, "python both.py");
+	f.on[2][0] = (struct report_proc_dev){ 6 * GIB, MT_DEV_CPU };
+	f.on[2][1] = (struct report_proc_dev){ GIB, MT_DEV_CUDA0 };
+	f.procs[2].devs_cnt = 2;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 2 * GIB, "Peaks of 2 jobs: 2.00 GiB in process 11 (gpu.py), 1.00 GiB in 12 "
+		 "(both.py); all together at most 10.0 GiB on cuda:0", "");
+}
+
+/* The largest processes count, wherever they stand; helpers without memory in between are looked through. */
+static void jobs_of_many_processes(void **state)
+{
+	enum { CNT = 3000 };
+	static struct report_proc procs[CNT];
+	struct report_proc_dev on[2] = { { MIB, MT_DEV_CUDA0 }, { 4 * GIB, MT_DEV_CUDA0 } };
+
+	(void)state;
+	for (uint32_t i = 0; i < CNT; i++)
+		procs[i] = (struct report_proc){ .pid = 100 + i, .ppid = i % 3 ? 100 + i - 1 : 1, .peak = MIB,
+						 .comm = (char *)"a", .devs = i % 3 == 1 ? NULL : on,
+						 .devs_cnt = i % 3 != 1 };
+	procs[CNT - 1].devs = procs[CNT - 4].devs = &on[1];
+	f.r.procs = procs;
+	f.r.procs_cnt = CNT;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 4 * GIB, "Peaks of 513 jobs: 4.00 GiB in process 3096 (a), "
+		 "4.00 GiB in 3099 (a), 1.00 MiB in 100 (a, the highest of 2), \xe2\x80\xa6; all", "");
 }
 
 /* Ranks are one job if they meet at one place, or their run has one name, or, if neither is told, one launcher. */
@@ -844,7 +903,7 @@ static void jobs_of_ranks(void **state)
 	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB + 1, "Peaks of 2 jobs: 3.00 GiB in process 11 (train.py), "
 		 "3.00 GiB in 10 (train.py); all", "");
 	f.procs[1].ppid = 1;
-	f.procs[1].peak = 3 * GIB;
+	f.on[1][0].peak = 3 * GIB;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
 	set_label(0, 1, "MASTER_PORT=29500");
 	set_label(1, 1, "MASTER_PORT=29501");
@@ -1404,6 +1463,8 @@ int main(void)
 		cmocka_unit_test_setup(holes_of_the_allocator, sound),
 		cmocka_unit_test_setup(several_jobs, sound),
 		cmocka_unit_test_setup(jobs_of_ranks, sound),
+		cmocka_unit_test_setup(jobs_on_two_devices, sound),
+		cmocka_unit_test_setup(jobs_of_many_processes, sound),
 		cmocka_unit_test_setup(a_spike, sound),
 		cmocka_unit_test_setup(a_recompile, sound),
 		cmocka_unit_test_setup(a_peak_outside_of_steps, sound),

@@ -55,7 +55,7 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 		growth__freed(&m->growth, b, stack, &p->clock, m->last_id, m->now_ns);
 	if (!dev_is_host((uint8_t)b->dev))
 		model__lately_until(m, p);
-	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
+	proc__freed(p, (uint8_t)b->dev, b->size);
 	p->live_cnt--;
 	return stack;
 }
@@ -202,11 +202,11 @@ static uint32_t model__allocated(struct model *m, struct block *b, struct device
 	tally__allocated(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	is_peak = device__allocated(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
 	if (dev_is_host(d->dev)) {
-		proc_side__allocated(&p->host, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+		proc__allocated(p, d->dev, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 		p->host_allocs++;
 	} else {
 		model__lately_until(m, p);
-		proc_side__allocated(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+		proc__allocated(p, d->dev, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 		model__lately_now(p);
 		p->allocs++;
 	}
@@ -415,7 +415,7 @@ static struct block *model__late(struct model *m, struct proc *p, struct device 
 	d->late++;
 	d->late_bytes += b->size;
 	model__lately_until(m, p);
-	proc_side__allocated(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+	proc__allocated(p, d->dev, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 	model__lately_now(p);
 	p->live_cnt++;
 	if (m->learned)

@@ -142,7 +142,7 @@ static void device__check(const struct device *d, const struct model *m, const s
 /* A process's blocks, one walk of the table each: tests alone come here. */
 static void proc__check(const struct proc *p, const struct model *m)
 {
-	uint64_t fw = 0, host = 0, cnt = 0;
+	uint64_t fw = 0, host = 0, cnt = 0, of_devs = 0;
 	const struct block *b;
 	size_t pos = 0;
 
@@ -153,6 +153,9 @@ static void proc__check(const struct proc *p, const struct model *m)
 		*(dev_is_host((uint8_t)b->dev) ? &host : &fw) += b->size;
 	}
 	mt_check(p->live_cnt == cnt && p->fw.live == fw && p->host.live == host);
+	for (size_t i = 0; i < p->devs_cnt; i++)
+		of_devs += p->devs[i].side.live;
+	mt_check(of_devs <= fw);
 	mt_check((fw <= p->fw.high && host <= p->host.peak) || gaps__is_open(&m->gaps));
 	mt_check(p->fw.high <= p->fw.peak || gaps__is_open(&m->gaps));
 	mt_check(p->gone != 1 || !cnt);

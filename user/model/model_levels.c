@@ -128,6 +128,8 @@ static void model__raise_peaks(struct model *m)
 	TAILQ_FOREACH(p, &m->procs.all, all) {
 		proc_side__begin(&p->fw, m->now_ns);
 		proc_side__begin(&p->host, m->now_ns);
+		for (size_t i = 0; i < p->devs_cnt; i++)
+			proc_side__begin(&p->devs[i].side, m->now_ns);
 	}
 	proc_side__begin(&m->procs.other.fw, m->now_ns);
 	proc_side__begin(&m->procs.other.host, m->now_ns);

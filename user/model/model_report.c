@@ -244,13 +244,30 @@ static uint64_t side_live(const struct model *m, const struct proc_side *s)
 	return gaps__is_open(&m->gaps) && s->peak && s->traced_live < s->live ? s->traced_live : s->live;
 }
 
+/* In a gap what lives is all that is known, where nothing was traced before. */
+static uint64_t side_peak(const struct model *m, const struct proc_side *s)
+{
+	return s->peak || !gaps__is_open(&m->gaps) ? s->peak : s->live;
+}
+
+static int report_proc__devs(struct report_proc *r, const struct model *m, const struct proc *p)
+{
+	r->devs = array_of(p->devs_cnt, sizeof(*r->devs));
+	if (!r->devs)
+		return -ENOMEM;
+	for (; r->devs_cnt < p->devs_cnt; r->devs_cnt++)
+		r->devs[r->devs_cnt] = (struct report_proc_dev){ side_peak(m, &p->devs[r->devs_cnt].side),
+								 p->devs[r->devs_cnt].dev };
+	return 0;
+}
+
 static int report_proc__fill(struct report_proc *r, const struct model *m, const struct proc *p)
 {
 	bool host = model__counts_host(m);
 
 	*r = (struct report_proc){
 		.pid = p->pid, .ppid = p->ppid, .live = side_live(m, &p->fw),
-		.peak = p->fw.peak || !gaps__is_open(&m->gaps) ? p->fw.peak : p->fw.live,
+		.peak = side_peak(m, &p->fw),
 		.peak_ts_ns = host ? p->host.peak_ts_ns : p->fw.peak_ts_ns,
 		.allocs = host ? p->host_allocs : p->allocs,
 		.frees = host ? p->host_frees : p->frees, .host_live = side_live(m, &p->host),
@@ -275,7 +292,9 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 	r->highest_step = p->highest_step;
 	r->comm = p->listed ? copy_name(m, p->comm) : strdup("(other processes)");
 	r->cmdline = copy_name(m, p->cmdline);
-	return r->comm && r->cmdline ? report_proc__labels(r, m, p) : -ENOMEM;
+	if (!r->comm || !r->cmdline || report_proc__devs(r, m, p) < 0)
+		return -ENOMEM;
+	return report_proc__labels(r, m, p);
 }
 
 static int model__report_procs(const struct model *m, struct report *r)

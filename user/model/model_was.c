@@ -41,8 +41,7 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 	d->carried++;
 	d->carried_bytes += b->size;
 	model__lately_until(m, p);
-	proc_side__allocated(dev_is_host(d->dev) ? &p->host : &p->fw, b->size, is_peak, m->now_ns,
-			!gaps__is_open(&m->gaps));
+	proc__allocated(p, d->dev, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 	model__lately_now(p);
 	p->live_cnt++;
 	if (m->learned)

@@ -165,6 +165,25 @@ static inline bool dev_is_host(uint8_t dev)
 	return dev == MT_DEV_HOST;
 }
 
+/* A block comes to its process, goes from it: to what it has on that device, and to all that it has of that side. */
+static inline void proc__allocated(struct proc *p, uint8_t dev, uint64_t size, bool is_peak, uint64_t ts_ns, bool traced)
+{
+	struct proc_side *on = dev_is_host(dev) ? NULL : proc__on(p, dev);
+
+	proc_side__allocated(dev_is_host(dev) ? &p->host : &p->fw, size, is_peak, ts_ns, traced);
+	if (on)
+		proc_side__allocated(on, size, is_peak, ts_ns, traced);
+}
+
+static inline void proc__freed(struct proc *p, uint8_t dev, uint64_t size)
+{
+	struct proc_side *on = dev_is_host(dev) ? NULL : proc__on(p, dev);
+
+	(dev_is_host(dev) ? &p->host : &p->fw)->live -= size;
+	if (on)
+		on->live -= size < on->live ? size : on->live; /* there may have been no memory for it when it came */
+}
+
 /*
  * Framework blocks lie in malloc blocks: ops and peaks count one layer, so that no byte is counted
  * twice. The malloc layer is that one only where no framework device was seen.

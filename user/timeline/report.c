@@ -23,6 +23,7 @@ static void report_proc__done(struct report_proc *p)
 	for (size_t i = 0; p->labels && i < p->labels_cnt; i++)
 		free(p->labels[i]);
 	free_all(p->labels, p->comm, p->cmdline, p->own.points);
+	free(p->devs);
 }
 
 static void report_block__done(struct report_block *b)

@@ -25,12 +25,20 @@ struct report_own {
 	struct own_point *points; /* of whom was read once, none */
 };
 
+/* The highest bytes of a process on one framework device. */
+struct report_proc_dev {
+	uint64_t peak;
+	uint8_t dev;
+};
+
 struct report_proc {
 	uint32_t pid, ppid;
 	char *comm, *cmdline;
 	char **labels;
 	size_t labels_cnt;
 	uint64_t live, peak, peak_ts_ns; /* framework devices together */
+	struct report_proc_dev *devs;	 /* those of them that it had memory on */
+	size_t devs_cnt;
 	uint64_t allocs, frees;		 /* of the layer that ops count, see report_op */
 	uint64_t host_live, host_peak;	 /* malloc layer */
 	uint64_t rss[MT_RSS_KINDS], rss_total, rss_peak;

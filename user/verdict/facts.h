@@ -70,14 +70,14 @@ uint64_t facts_modules_more(const struct report *r, uint32_t rank);
 enum { JOBS_NAMED = 3 };
 struct facts_job {
 	const struct report_proc *highest;
-	uint64_t peak; /* of that process */
+	uint64_t peak; /* of that process, on the device */
 	size_t procs;  /* that had memory */
 };
 struct facts_jobs {
-	size_t cnt, large; /* large: with 5 % or more of what the first one has */
+	size_t cnt, on_device, large; /* that had memory; that had some on it; … 5 % or more of what the first one had there */
 	struct facts_job first[JOBS_NAMED];
 };
-struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev *d); /* d: by its layer; NULL: there are none */
+struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev *d); /* by what they had on d; NULL: none */
 
 /* DataLoader's children, as torch names them; private bytes as the kernel last said. */
 struct facts_workers {

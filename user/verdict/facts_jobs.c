@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Which processes are one job: those below one traced process, and ranks that meet at one place, that the same run names, or,
- * where neither is told, that one process has launched.
+ * where neither is told, that one process has launched. Each is looked at once, and then sorted by either.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "event/rank_label.h"
 #include "timeline/report.h"
@@ -13,47 +15,83 @@
 #include "verdict/rules.h"
 
 #define UP_MAX 16
-#define PROCS_LOOKED_AT 1024
+#define PROCS_LOOKED_AT 1024 /* the largest */
+
+/* A pid and its first process. */
+struct pid_at {
+	uint64_t pid;
+	const struct report_proc *proc;
+};
 
 struct member {
 	const struct report_proc *proc, *root;
 	uint64_t peak;
-	size_t of; /* the first one of its job */
+	char meets[RANK_TEXT_BYTES + 32]; /* what ranks of one job have in common; "" no rank */
+	struct member *of;		  /* one of the same job with a higher peak, or itself */
 };
 
-static const struct report_proc *parent_of(const struct report *r, const struct report_proc *p)
+struct jobs {
+	struct pid_at *pids;
+	struct member *all, **sorted;
+	size_t pids_cnt, cnt;
+};
+
+static int by_pid(const void *pa, const void *pb)
 {
-	for (size_t i = 0; p->ppid && i < r->procs_cnt; i++)
-		if (r->procs[i].pid == p->ppid && &r->procs[i] != p)
-			return &r->procs[i];
-	return NULL;
+	const struct pid_at *a = pa, *b = pb;
+	int by = u64_cmp(a, b);
+
+	return by ? by : a->proc < b->proc ? -1 : a->proc > b->proc;
 }
 
-static const struct report_proc *root_of(const struct report *r, const struct report_proc *p)
+static const struct report_proc *parent_of(const struct jobs *j, const struct report_proc *p)
 {
-	const struct report_proc *up;
+	size_t low = 0, high = j->pids_cnt;
 
-	for (int i = 0; i < UP_MAX && (up = parent_of(r, p)); i++)
-		p = up;
-	return p;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (j->pids[mid].pid < p->ppid)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low < j->pids_cnt && j->pids[low].pid == p->ppid && j->pids[low].proc == p)
+		low++; /* of another life */
+	return p->ppid && low < j->pids_cnt && j->pids[low].pid == p->ppid ? j->pids[low].proc : NULL;
 }
 
-static bool is_one_job(const struct report *r, const struct member *a, const struct member *b)
+/* Its rank is its own, or that of the nearest one above it that has one. */
+static void look_up(struct member *m, const struct jobs *j)
 {
-	const struct report_proc *first_a = report_rank_first(r, a->proc->pid), *first_b = report_rank_first(r, b->proc->pid);
-	struct rank_label la, lb;
+	struct rank_label label = { 0 };
+	enum rank_source source = RANK_NONE;
+	const struct report_proc *up = m->proc;
+	uint32_t rank;
 
-	if (a->root == b->root)
-		return true;
-	if (!first_a || !first_b)
-		return false;
-	la = report_proc_label(first_a);
-	lb = report_proc_label(first_b);
-	if (la.port[0] && lb.port[0])
-		return !strcmp(la.port, lb.port) && !strcmp(la.addr, lb.addr);
-	if (la.job[0] || lb.job[0])
-		return !strcmp(la.job, lb.job);
-	return a->root->ppid == b->root->ppid;
+	for (int i = 0; up && i <= UP_MAX; i++, up = parent_of(j, up)) {
+		m->root = up;
+		if (source != RANK_NONE)
+			continue;
+		label = report_proc_label(up);
+		source = rank_label__rank(&label, &rank);
+	}
+	if (source == RANK_NONE)
+		return;
+	if (label.port[0])
+		snprintf(m->meets, sizeof(m->meets), "at %s:%s", label.addr, label.port);
+	else if (label.job[0])
+		snprintf(m->meets, sizeof(m->meets), "of %s", label.job);
+	else
+		snprintf(m->meets, sizeof(m->meets), "below %u", m->root->ppid);
+}
+
+static uint64_t peak_on(const struct report_proc *p, uint8_t dev)
+{
+	for (size_t i = 0; i < p->devs_cnt; i++)
+		if (p->devs[i].dev == dev)
+			return p->devs[i].peak;
+	return dev == MT_DEV_HOST ? p->host_peak : 0;
 }
 
 static int by_peak(const void *pa, const void *pb)
@@ -65,41 +103,101 @@ static int by_peak(const void *pa, const void *pb)
 	return a->proc->pid < b->proc->pid ? -1 : a->proc->pid > b->proc->pid;
 }
 
-static size_t members_of(const struct report *r, bool is_host, struct member *all)
+static void find_members(struct jobs *j, const struct report *r, uint8_t dev)
 {
-	size_t cnt = 0;
-
-	for (size_t i = 0; i < r->procs_cnt && cnt < PROCS_LOOKED_AT; i++) {
+	for (size_t i = 0; i < r->procs_cnt; i++) {
 		const struct report_proc *p = &r->procs[i];
-		uint64_t peak = is_host ? p->host_peak : p->peak;
+		uint64_t peak = peak_on(p, dev);
 
-		if (p->pid && peak)
-			all[cnt++] = (struct member){ .proc = p, .root = root_of(r, p), .peak = peak };
+		j->pids[j->pids_cnt++] = (struct pid_at){ p->pid, p };
+		if (p->pid && (peak || (p->peak && dev != MT_DEV_HOST)))
+			j->all[j->cnt++] = (struct member){ .proc = p, .peak = peak };
 	}
-	qsort(all, cnt, sizeof(*all), by_peak);
-	return cnt;
+	qsort(j->pids, j->pids_cnt, sizeof(*j->pids), by_pid);
+	qsort(j->all, j->cnt, sizeof(*j->all), by_peak);
+	j->cnt = j->cnt < PROCS_LOOKED_AT ? j->cnt : PROCS_LOOKED_AT;
+	for (size_t i = 0; i < j->cnt; i++) {
+		j->all[i].of = j->sorted[i] = &j->all[i];
+		look_up(&j->all[i], j);
+	}
+}
+
+/* The one of its job with the highest peak. */
+static struct member *first_of(struct member *m)
+{
+	for (; m->of != m; m = m->of)
+		m->of = m->of->of;
+	return m;
+}
+
+static int by_root(const void *pa, const void *pb)
+{
+	const struct member *a = *(struct member *const *)pa, *b = *(struct member *const *)pb;
+
+	return a->root < b->root ? -1 : a->root > b->root;
+}
+
+static int by_meets(const void *pa, const void *pb)
+{
+	const struct member *a = *(struct member *const *)pa, *b = *(struct member *const *)pb;
+
+	return strcmp(a->meets, b->meets);
+}
+
+static void join(struct jobs *j, int (*by)(const void *, const void *))
+{
+	qsort(j->sorted, j->cnt, sizeof(*j->sorted), by);
+	for (size_t i = 1; i < j->cnt; i++) {
+		struct member *a = first_of(j->sorted[i - 1]), *b = first_of(j->sorted[i]);
+
+		if (by(&j->sorted[i - 1], &j->sorted[i]) || (by == by_meets && !j->sorted[i]->meets[0]))
+			continue;
+		if (a < b)
+			b->of = a;
+		else
+			a->of = b;
+	}
+}
+
+static struct facts_jobs count(struct jobs *j)
+{
+	struct facts_jobs f = { 0 };
+
+	for (size_t i = 0; i < j->cnt; i++) { /* the first one of a job has its highest peak */
+		const struct member *m = &j->all[i];
+
+		if (m->of != m)
+			continue;
+		if (f.cnt < JOBS_NAMED)
+			f.first[f.cnt] = (struct facts_job){ m->proc, m->peak, 0 };
+		f.cnt++;
+		f.on_device += m->peak != 0;
+		f.large += m->peak >= j->all[0].peak / 100 * PART_PERCENT;
+	}
+	for (size_t i = 0; i < j->cnt; i++)
+		for (size_t k = 0; k < f.cnt && k < JOBS_NAMED; k++)
+			f.first[k].procs += first_of(&j->all[i])->proc == f.first[k].highest;
+	return f;
 }
 
 struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev *d)
 {
-	struct member *all = d && r->procs_cnt > 1 ? calloc(PROCS_LOOKED_AT, sizeof(*all)) : NULL;
-	size_t cnt = all ? members_of(r, d->dev == MT_DEV_HOST, all) : 0;
 	struct facts_jobs f = { 0 };
+	struct jobs j = { 0 };
 
-	for (size_t i = 0; i < cnt; i++) { /* the first one of a job has its highest peak */
-		all[i].of = 0;
-		while (all[i].of < i && (all[all[i].of].of != all[i].of || !is_one_job(r, &all[all[i].of], &all[i])))
-			all[i].of++;
-		if (all[i].of < i)
-			continue;
-		if (f.cnt < JOBS_NAMED)
-			f.first[f.cnt] = (struct facts_job){ all[i].proc, all[i].peak, 0 };
-		f.cnt++;
-		f.large += all[i].peak >= all[0].peak / 100 * PART_PERCENT;
+	if (!d || r->procs_cnt < 2)
+		return f;
+	j.pids = calloc(r->procs_cnt, sizeof(*j.pids));
+	j.all = calloc(r->procs_cnt, sizeof(*j.all));
+	j.sorted = calloc(r->procs_cnt, sizeof(*j.sorted));
+	if (j.pids && j.all && j.sorted) {
+		find_members(&j, r, d->dev);
+		join(&j, by_root);
+		join(&j, by_meets);
+		f = count(&j);
 	}
-	for (size_t i = 0; i < cnt; i++)
-		for (size_t k = 0; k < f.cnt && k < JOBS_NAMED; k++)
-			f.first[k].procs += all[all[i].of].proc == f.first[k].highest;
-	free(all);
+	free(j.pids);
+	free(j.all);
+	free(j.sorted);
 	return f;
 }

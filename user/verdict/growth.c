@@ -70,6 +70,19 @@ static void say_others(char *text, const struct report_leaks *k)
 		say(text, ", by %s a %s", fmt_bytes(a, bytes_of(slope)), k->rows[0].per_step ? "step" : "second");
 }
 
+/* ", process 2671 (leak.py)", where it is not the only job. */
+static void say_leaker(char *text, const struct judge *j, uint32_t pid)
+{
+	const struct report *r = j->r;
+	char buf[TEXT_BYTES_MAX];
+
+	for (size_t i = r->procs_cnt; i-- > 0 && j->f->jobs.cnt > 1;)
+		if (r->procs[i].pid == pid) {
+			say(text, ", process %u (%s)", pid, job_name(buf, &r->procs[i]));
+			return;
+		}
+}
+
 void say_leak(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_leaks *k = &j->r->leaks;
@@ -83,6 +96,7 @@ void say_leak(const struct judge *j, struct verdict_line *l)
 	    name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"), fmt_bytes(a, l->bytes),
 	    row->per_step ? "step" : "second");
 	say(l->text, "%s by %s in %" PRIu64 " blocks", fmt_bytes(b, row->live), row->is_over ? "then" : "now", row->blocks);
+	say_leaker(l->text, j, row->pid);
 	if (row->windows)
 		say(l->text, " of the steps traced in %" PRIu64 " windows", row->windows);
 	if (at)
@@ -135,14 +149,16 @@ static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 void say_growth(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_leaks *k = &j->r->leaks;
-	char a[REPORT_SPAN_BYTES];
+	char a[REPORT_SPAN_BYTES], whose[64] = ""; /* steps are those of the process that had most of them */
 
+	if (j->f->jobs.cnt > 1)
+		snprintf(whose, sizeof(whose), " of the one of %zu jobs that has most", j->f->jobs.cnt);
 	if (k->too_short)
-		say(l->text, "Too short to say whether anything grows: %s, and %u are the least.",
-		    report_growth_span(j->r, a), k->ticks_least);
+		say(l->text, "Too short to say whether anything grows: %s%s, and %u are the least.",
+		    report_growth_span(j->r, a), whose, k->ticks_least);
 	else if (report_growth_is_hidden(j->r))
 		say_growth_hidden(l, j->r);
 	else
-		say(l->text, "%s, in %s.", facts_is_malloc_watched(j->r) ? "Nothing grows" : "No tensors grow",
-		    report_growth_span(j->r, a));
+		say(l->text, "%s, in %s%s.", facts_is_malloc_watched(j->r) ? "Nothing grows" : "No tensors grow",
+		    report_growth_span(j->r, a), whose);
 }

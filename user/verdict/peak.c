@@ -304,13 +304,22 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 	say_estimate(j, l, how);
 }
 
-/* The script that it runs, else what the kernel calls it. */
-static const char *job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p)
+/* A folder may be called .pyenv. */
+static const char *end_of_script(const char *cmdline)
 {
-	const char *py = p->cmdline ? strstr(p->cmdline, ".py") : NULL, *at = py;
+	const char *py = cmdline ? strstr(cmdline, ".py") : NULL;
+
+	while (py && py[3] && py[3] != ' ')
+		py = strstr(py + 3, ".py");
+	return py;
+}
+
+const char *job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p)
+{
+	const char *py = end_of_script(p->cmdline), *at = py;
 	char script[TEXT_BYTES_MAX];
 
-	if (!py || (py[3] && py[3] != ' '))
+	if (!py)
 		return name(buf, p->comm, "?");
 	while (at > p->cmdline && at[-1] != ' ' && at[-1] != '/')
 		at--;
@@ -323,7 +332,7 @@ static void say_jobs(char *text, const struct facts_jobs *jobs)
 {
 	char a[24], buf[TEXT_BYTES_MAX];
 
-	for (size_t i = 0; i < jobs->cnt && i < JOBS_NAMED; i++) {
+	for (size_t i = 0; i < jobs->on_device && i < JOBS_NAMED; i++) {
 		const struct facts_job *job = &jobs->first[i];
 
 		say(text, "%s%s in %s%u (%s", i ? ", " : "", fmt_bytes(a, job->peak), i ? "" : "process ", job->highest->pid,
@@ -342,9 +351,9 @@ static void say_peaks(const struct judge *j, struct verdict_line *l)
 	char a[24], b[24], dev[16];
 
 	l->bytes = jobs->first[0].peak;
-	say(l->text, "Peaks of %zu jobs: ", jobs->cnt);
+	say(l->text, "Peaks of %zu jobs: ", jobs->on_device);
 	say_jobs(l->text, jobs);
-	say(l->text, "%s; all together at most %s on %s, after %s", jobs->cnt > JOBS_NAMED ? ", \xe2\x80\xa6" : "",
+	say(l->text, "%s; all together at most %s on %s, after %s", jobs->on_device > JOBS_NAMED ? ", \xe2\x80\xa6" : "",
 	    fmt_bytes(a, d->peak), dev_name(d->dev, dev), fmt_ns(b, after(j->r, d->peak_ts_ns)));
 	say_parts(l->text, j->r, d, j->f->steps.phase);
 	say(l->next, "the first one alone: ");

@@ -65,6 +65,9 @@ static inline const char *name(char buf[TEXT_BYTES_MAX], const char *text, const
 	return buf;
 }
 
+/* The script that it runs, else what the kernel calls it (peak.c). */
+const char *job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p);
+
 static inline uint64_t after(const struct report *r, uint64_t ts_ns)
 {
 	return ts_ns > r->run.start_ts_ns ? ts_ns - r->run.start_ts_ns : 0;

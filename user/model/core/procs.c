@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/seed.h"
 #include "model/core/learned.h"
 #include "model/core/saved.h"
@@ -32,6 +33,7 @@ static void proc__free(struct proc *p)
 	learned_proc__free(p->learned);
 	free(p->lately);
 	free(p->grown);
+	free(p->devs);
 	free(p);
 }
 
@@ -103,6 +105,17 @@ struct proc *procs__new_life(struct procs *ps, uint32_t pid, bool *ret_full)
 	if (old)
 		procs__forget_pid(old);
 	return procs__add(ps, pid, ret_full);
+}
+
+struct proc_side *proc__on(struct proc *p, uint8_t dev)
+{
+	for (size_t i = 0; i < p->devs_cnt; i++)
+		if (p->devs[i].dev == dev)
+			return &p->devs[i].side;
+	if (!p->listed || !array_has_one_more(p->devs, p->devs_cnt))
+		return NULL;
+	p->devs[p->devs_cnt] = (struct proc_dev){ .dev = dev };
+	return &p->devs[p->devs_cnt++].side;
 }
 
 static uint64_t max_u64(uint64_t a, uint64_t b)

@@ -36,6 +36,12 @@ struct proc_side {
 	uint64_t traced_live; /* when the last gap began */
 };
 
+/* The same on one framework device. */
+struct proc_dev {
+	struct proc_side side;
+	uint8_t dev;
+};
+
 enum covered { COVERED_MEMORY = 1, COVERED_TENSORS = 2, COVERED_BOTH = 3 };
 
 struct proc {
@@ -53,6 +59,8 @@ struct proc {
 	name_id comm, cmdline, labels[PROC_LABELS_MAX];
 	size_t labels_cnt;
 	struct proc_side fw, host; /* framework devices together, malloc layer */
+	struct proc_dev *devs;	   /* each framework device that it had memory on; listed ones only */
+	size_t devs_cnt;
 	uint64_t allocs, frees;	   /* of framework devices; of malloc if there is no other */
 	uint64_t host_allocs, host_frees;
 	uint64_t live_cnt; /* blocks, both sides */
@@ -149,6 +157,8 @@ void proc__set_use(struct procs *ps, struct proc *p, const struct event *ev, uin
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns);
 /* MMAP, MUNMAP, BRK. false: the table of mappings is full. */
 bool proc__map(struct proc *p, const struct event *ev);
+/* What it has on a framework device, made where there is none; NULL: it is not listed, or there is no memory. */
+struct proc_side *proc__on(struct proc *p, uint8_t dev);
 /* A label replaces the one with the same text before its '='. */
 void proc__add_label(struct proc *p, const struct names *names, name_id label);
 /* The address space is gone (exec, exit). */
