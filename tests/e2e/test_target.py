@@ -234,6 +234,17 @@ def check_before_its_probes(path, rep, pid, before):
         mt.ok(mt.memtrace("report", path, *args), (0, 3))
 
 
+def check_one_of_them(path, rep, pid):
+    """--pid alone is the whole report of that process; a step that several jobs have is nobody's."""
+    mine = next(p for p in rep["processes"] if p["pid"] == pid)
+    one = json.loads(mt.ok(mt.memtrace("report", path, "--pid", pid, "--json"), (0, 3)).stdout)
+    mt.check([(p["pid"], p["peak"], p["allocs"]) for p in one["processes"]] == [(pid, mine["peak"], mine["allocs"])], f"{one['processes']}")
+    mt.check(one["target"]["pid"] == pid and one["devices"]["cpu"]["peak"] == mine["peak"], f"{one['target']} {one['devices']['cpu']['peak']}")
+    mt.check(any(re.match(r"Peak [\d.]+ [KMG]iB on cpu", v["text"]) for v in one["verdict"]), f"{one['verdict']}")
+    mt.check(rep["overhead"] == one["overhead"], "what tracing cost is of all")
+    mt.expect_failure(mt.memtrace("report", path, "--at", "step 2"), 1, "step 2 of which job?", "--pid chooses a process")
+
+
 def test_record_of_all_jobs():
     """record -a: jobs that are there, one that comes later, no shell; it goes on when all are gone, and leaves nothing in them. Other
     jobs of the machine may be there, too."""
@@ -269,6 +280,7 @@ def test_record_of_all_jobs():
         mt.check(other.alive(), "a process that is no job")
         rep = mt.report(tmp / "a.mtr", (0, 3))
         check_before_its_probes(tmp / "a.mtr", rep, late.pid, jobs[-1].pid)
+        check_one_of_them(tmp / "a.mtr", rep, late.pid)
     says = next((v for v in rep["verdict"] if v["text"].startswith("Peaks of ")), None)
     most = max(rep["processes"], key=lambda p: p["peak"])
     mt.check(says and re.match(rf"Peaks of \d+ jobs: [\d.]+ [KMG]iB in process {most['pid']} \(.*; all together at most ", says["text"])

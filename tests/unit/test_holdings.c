@@ -407,9 +407,19 @@ static void steps_are_found(void **state)
 	uint64_t n = 0, first, last;
 
 	(void)state;
-	assert_true(spans__numbers(&spans, &first, &last));
+	assert_true(spans__numbers(&spans, NULL, 0, &first, &last));
 	assert_int_equal(first, 1);
 	assert_int_equal(last, END / STEP_NS);
+	assert_true(spans__numbers(&spans, &(uint32_t){ 3 }, 1, &first, &last)); /* process 1 + n % 3 */
+	assert_int_equal(first, 2);
+	assert_false(spans__numbers(&spans, &(uint32_t){ 9 }, 1, &first, &last));
+	assert_int_equal(spans__procs_of_step(&spans, 4), 1);
+	assert_int_equal(spans__procs_of_step(&spans, 100000), 0);
+	spans.steps[0].number = 4; /* step 1 was of the same process, … */
+	assert_int_equal(spans__procs_of_step(&spans, 4), 1);
+	spans.steps[0].number = 5; /* … and is not of this one's */
+	assert_int_equal(spans__procs_of_step(&spans, 5), 2);
+	spans.steps[0].number = 1;
 	assert_true(spans__of_step(&spans, 4, NULL, 0, &s)); /* process 1 + 4 % 3 = 2, whose last one was step 1 */
 	assert_int_equal(s.to_ns, time_of(BLOCKS + 4, 4 * STEP_NS));
 	assert_int_equal(s.from_ns, time_of(BLOCKS + 1, 1 * STEP_NS));

@@ -188,6 +188,37 @@ static void test_head_of_all_jobs(void **state)
 	free(md.text);
 }
 
+/* Two that were named, and have nothing to do with one another: neither is what the report is of. */
+static void test_head_of_two_jobs(void **state)
+{
+	struct report r = fix_report();
+	struct report_proc_dev on[2] = { { 1000, r.devs[0].dev }, { 900, r.devs[0].dev } };
+	struct report_proc procs[2] = { { .pid = 42, .ppid = 1, .comm = (char *)"a", .cmdline = (char *)"", .peak = 1000 },
+					{ .pid = 43, .ppid = 2, .comm = (char *)"b", .cmdline = (char *)"", .peak = 900 } };
+	struct mem md, text;
+
+	(void)state;
+	for (size_t i = 0; i < r.devs_cnt; i++)
+		on[0].dev = on[1].dev = r.devs[i].dev == MT_DEV_CUDA0 ? MT_DEV_CUDA0 : on[0].dev;
+	for (size_t i = 0; i < 2; i++) {
+		procs[i].devs = &on[i];
+		procs[i].devs_cnt = 1;
+	}
+	r.procs = procs;
+	r.procs_cnt = 2;
+	mem_open(&md);
+	assert_int_equal(view_report_md(md.f, &r, &(struct view_opts){ .top = 3 }), 0);
+	assert_int_equal(fclose(md.f), 0);
+	assert_non_null(strstr(md.text, "\n2 jobs, 2 processes, 2"));
+	mem_open(&text);
+	assert_int_equal(view_report_text(text.f, &r, &(struct view_opts){ .top = 3 }), 0);
+	assert_int_equal(fclose(text.f), 0);
+	assert_non_null(strstr(text.text, "\n2 jobs: 2 processes (--by process)"));
+	assert_null(strstr(text.text, "\nProcess 42"));
+	free(md.text);
+	free(text.text);
+}
+
 static void test_report_text(void **state)
 {
 	struct report r = fix_report(), empty = fix_empty(), hostile = fix_hostile();
@@ -590,7 +621,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),
 		cmocka_unit_test(test_steps_of_some),
-		cmocka_unit_test(test_head_of_all_jobs),
+		cmocka_unit_test(test_head_of_all_jobs), cmocka_unit_test(test_head_of_two_jobs),
 		cmocka_unit_test(test_tables), cmocka_unit_test(test_helpers_after_the_job),
 		cmocka_unit_test(test_generated_files_gone),
 		cmocka_unit_test(test_report_csv),

@@ -8,6 +8,8 @@
 #ifndef MT_CMD_CMD_H
 #define MT_CMD_CMD_H
 
+#include <stdbool.h>
+
 #include "cmd/options.h"
 
 struct err;
@@ -23,6 +25,7 @@ int cmd_report(const struct options *o, struct err *err);
 int report_browse(const struct options *o, struct err *err); /* cmd_report with --tui */
 int report_moment(const struct options *o, struct err *err); /* cmd_report with one of what filter.h is about */
 int is_filtered(const struct options *o);
+bool is_of_processes(const struct options *o); /* --pid or --rank alone: all of the report, of these processes */
 int cmd_export(const struct options *o, struct err *err);
 int cmd_diff(const struct options *o, struct err *err);
 int cmd_estimate(const struct options *o, struct err *err);

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
+#include "cmd/filter.h"
 #include "model/ranks.h"
 #include "record/replay.h"
 #include "timeline/ranks.h"
@@ -127,6 +128,38 @@ static int report_by_rank(const struct options *o, struct report **ret_report, s
 	return replay_run(o->file, &ro, ret_report, ret_end, err);
 }
 
+/* --- --pid, --rank: as if nothing else were in the recording ---------------------------------------------- */
+
+/* What tracing cost is of all processes. */
+static void take_cost(struct report *to, struct report *from)
+{
+	struct report_cost of_all = from->cost;
+
+	from->cost = to->cost;
+	to->cost = of_all;
+}
+
+static int report_of_processes(const struct options *o, struct report **ret_report, struct replay_end *ret_end, struct err *err)
+{
+	struct replay_opts first = { .top = 1, .classes = o->classes }, ro = { .top = report_top(o), .classes = o->classes };
+	struct report *whole = NULL;
+	struct filter f;
+	int r = replay_run(o->file, &first, &whole, ret_end, err);
+
+	filter__init(&f, o);
+	if (!r)
+		r = filter__find_pids(&f, whole, err);
+	ro.pids = f.pids;
+	ro.pids_cnt = f.pids_cnt;
+	if (!r)
+		r = replay_run(o->file, &ro, ret_report, ret_end, err);
+	if (!r)
+		take_cost(*ret_report, whole);
+	filter__done(&f);
+	report__free(whole);
+	return r;
+}
+
 /* --- the report --------------------------------------------------------------------------------------- */
 
 int cmd_report(const struct options *o, struct err *err)
@@ -136,11 +169,12 @@ int cmd_report(const struct options *o, struct err *err)
 	struct replay_end end = { 0 };
 	int r;
 
-	if (is_filtered(o))
+	if (is_filtered(o) && !is_of_processes(o))
 		return report_moment(o, err);
 	if (o->tui)
 		return report_browse(o, err);
-	r = o->flow	     ? report_flow(o, &rep, &end, err) :
+	r = is_of_processes(o) ? report_of_processes(o, &rep, &end, err) :
+	    o->flow	     ? report_flow(o, &rep, &end, err) :
 	    o->by == BY_RANK ? report_by_rank(o, &rep, &end, err) :
 			       replay_run(o->file, &ro, &rep, &end, err);
 

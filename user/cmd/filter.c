@@ -113,7 +113,7 @@ static int find_rank(struct filter *f, const struct report *r, struct err *err)
 	return f->pids_cnt ? 0 : no_rank(f, r, err);
 }
 
-static int find_pids(struct filter *f, const struct report *r, struct err *err)
+int filter__find_pids(struct filter *f, const struct report *r, struct err *err)
 {
 	for (size_t k = 0; k < f->o->pids_cnt; k++) {
 		uint32_t pid = (uint32_t)f->o->pids[k];
@@ -226,7 +226,7 @@ static int has_category(const struct filter *f, const struct report *r, struct e
 static int no_step(const struct filter *f, uint64_t step, struct err *err)
 {
 	uint64_t first, last;
-	int has = spans__numbers(&f->spans, &first, &last);
+	int has = spans__numbers(&f->spans, f->pids, f->pids_cnt, &first, &last);
 
 	err_set(err, -ENODATA, "%s has no whole step %" PRIu64, f->o->file, step);
 	return has ? err_hint(err, "it has steps %" PRIu64 " to %" PRIu64, first, last) :
@@ -321,12 +321,21 @@ static void find_peak(const struct filter *f, const struct report *r, struct spa
 		*ret = (struct span){ peak_ns, peak_ns };
 }
 
+/* Each job counts its own: all that were at that number together are no moment of any. */
+static int whose_step(const struct filter *f, const struct report *r, uint64_t step, struct err *err)
+{
+	err_set(err, -EINVAL, "step %" PRIu64 " of which job? %s has %zu jobs", step, f->o->file, report_words_jobs(r));
+	return err_hint(err, "--pid chooses a process: memtrace report %.200s --by process lists them", f->o->file), -EINVAL;
+}
+
 static int find_when(const struct filter *f, const struct report *r, const struct when *w, struct span *ret, struct err *err)
 {
 	if (w->kind == WHEN_TIME)
 		return find_time(f, r, w->num, ret, err);
 	if (w->kind == WHEN_PEAK)
 		find_peak(f, r, ret);
+	else if (!f->pids_cnt && spans__procs_of_step(&f->spans, w->num) > 1 && report_words_jobs(r) > 1)
+		return whose_step(f, r, w->num, err);
 	else if (!spans__of_step(&f->spans, w->num, f->pids, f->pids_cnt, ret))
 		return no_step(f, w->num, err);
 	return 0;
@@ -397,7 +406,7 @@ static int peak_dev(const struct filter *f, const struct report *r)
 int filter__settle(struct filter *f, const struct report *r, const struct labels *labels, const struct names *names,
 		   struct err *err)
 {
-	int e = find_pids(f, r, err);
+	int e = filter__find_pids(f, r, err);
 
 	see_chosen(f);
 	f->sieve.labels = labels;

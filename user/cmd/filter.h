@@ -41,5 +41,7 @@ int filter__learn(struct filter *f, const struct tl_event *ev); /* the first pas
  */
 int filter__settle(struct filter *f, const struct report *r, const struct labels *labels, const struct names *names,
 		   struct err *err);
+/* Of it alone: the processes that --pid or --rank name are f->pids. 0, or -errno: there is none. */
+int filter__find_pids(struct filter *f, const struct report *r, struct err *err);
 
 #endif

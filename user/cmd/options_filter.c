@@ -113,6 +113,15 @@ int is_filtered(const struct options *o)
 	       ((o->dev >= 0 || o->sort) && o->cmd == CMD_REPORT) || o->pids_cnt;
 }
 
+bool is_of_processes(const struct options *o)
+{
+	struct options rest = *o;
+
+	rest.rank = -1;
+	rest.pids_cnt = 0;
+	return o->cmd == CMD_REPORT && (o->rank >= 0 || o->pids_cnt) && !is_filtered(&rest) && !o->has_by && !o->csv;
+}
+
 /* A format whose readers go by the order of its lines has no other. */
 static int export_has_order(const struct options *o, struct err *err)
 {

@@ -2,6 +2,7 @@
 #include "record/replay.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,29 @@ static int replay__marks(struct replay *p, uint64_t next_ns)
 	return r;
 }
 
+/* Stacks are of all processes together. */
+static bool is_left_out(const struct replay_opts *o, const struct event *ev)
+{
+	bool is_out = o->pids_cnt && ev->pid && ev->kind != EV_BEGIN && ev->kind != EV_STACK;
+
+	for (size_t i = 0; i < o->pids_cnt && is_out; i++)
+		is_out = o->pids[i] != ev->pid;
+	return is_out;
+}
+
+static int replay__handle(struct replay *p, const struct event *ev)
+{
+	struct event begin;
+
+	if (is_left_out(p->opts, ev))
+		return 0;
+	if (ev->kind != EV_BEGIN || !p->opts->pids_cnt)
+		return model__handle(p->model, ev);
+	begin = *ev;
+	begin.pid = p->opts->pids[0];
+	return model__handle(p->model, &begin);
+}
+
 static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 {
 	int r = 0;
@@ -85,7 +109,7 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 		if (p->mark < p->opts->marks_cnt)
 			r = replay__marks(p, evs[i].ts_ns);
 		if (!r)
-			r = model__handle(p->model, &evs[i]);
+			r = replay__handle(p, &evs[i]);
 		if (p->opts->raw && !r)
 			r = p->opts->raw(p->opts->ctx, &evs[i]);
 		if (p->opts->sample && !r && evs[i].ts_ns >= p->sample_ns)

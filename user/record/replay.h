@@ -36,6 +36,9 @@ struct replay_opts {
 	int (*mark)(void *ctx, struct report *then);
 	uint64_t marks[REPLAY_MARKS];
 	size_t marks_cnt;
+	/* Of these processes alone, the first of which is the main one, and what is of none. cnt 0: of all. */
+	const uint32_t *pids;
+	size_t pids_cnt;
 	struct names **names; /* not NULL: the recording's names, all of them, are the caller's to free */
 	void *ctx;
 };

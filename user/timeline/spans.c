@@ -63,6 +63,20 @@ bool spans__of_step(const struct spans *s, uint64_t number, const uint32_t *pids
 	return has;
 }
 
+unsigned spans__procs_of_step(const struct spans *s, uint64_t number)
+{
+	uint32_t pid = 0;
+
+	for (size_t i = 0; i < s->cnt; i++) {
+		if (s->steps[i].number != number)
+			continue;
+		if (pid && s->steps[i].pid != pid)
+			return 2;
+		pid = s->steps[i].pid;
+	}
+	return pid != 0;
+}
+
 bool spans__of_time(const struct spans *s, uint64_t ts_ns, const uint32_t *pids, size_t cnt, struct span *ret,
 		    uint64_t *ret_number)
 {
@@ -91,13 +105,18 @@ bool spans__last_traced(const struct spans *s, const uint32_t *pids, size_t cnt,
 	return false;
 }
 
-bool spans__numbers(const struct spans *s, uint64_t *ret_first, uint64_t *ret_last)
+bool spans__numbers(const struct spans *s, const uint32_t *pids, size_t cnt, uint64_t *ret_first, uint64_t *ret_last)
 {
+	bool has = false;
+
 	*ret_first = UINT64_MAX;
 	*ret_last = 0;
 	for (size_t i = 0; i < s->cnt; i++) {
+		if (!pid_is_one_of(pids, cnt, s->steps[i].pid))
+			continue;
+		has = true;
 		*ret_first = s->steps[i].number < *ret_first ? s->steps[i].number : *ret_first;
 		*ret_last = s->steps[i].number > *ret_last ? s->steps[i].number : *ret_last;
 	}
-	return s->cnt != 0;
+	return has;
 }

@@ -52,13 +52,15 @@ int spans__event(struct spans *s, const struct tl_event *ev, uint64_t start_ns);
 void spans__done(struct spans *s);
 /* Of these processes together (cnt 0: of all). false: there is no such step. */
 bool spans__of_step(const struct spans *s, uint64_t number, const uint32_t *pids, size_t cnt, struct span *ret);
+/* How many processes have a step of that number: 0, 1, or 2 if it is more than one. */
+unsigned spans__procs_of_step(const struct spans *s, uint64_t number);
 /* The step that was under way then; false: none was. Of several processes from the first begin to the last end. */
 bool spans__of_time(const struct spans *s, uint64_t ts_ns, const uint32_t *pids, size_t cnt, struct span *ret,
 		    uint64_t *ret_number);
 /* The one that ended last, of those in which no gap was, of whichever of these processes. false: there is none. */
 bool spans__last_traced(const struct spans *s, const uint32_t *pids, size_t cnt, struct span *ret, uint64_t *ret_number);
-/* Lowest and highest number; false: there is no step at all. */
-bool spans__numbers(const struct spans *s, uint64_t *ret_first, uint64_t *ret_last);
+/* Lowest and highest number of theirs; false: there is no step at all. */
+bool spans__numbers(const struct spans *s, const uint32_t *pids, size_t cnt, uint64_t *ret_first, uint64_t *ret_last);
 bool pid_is_one_of(const uint32_t *pids, size_t cnt, uint32_t pid); /* cnt 0: all are */
 
 #endif

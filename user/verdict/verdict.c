@@ -40,6 +40,11 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 	by_severity(v);
 }
 
+size_t verdict_jobs(const struct report *r)
+{
+	return facts_of_jobs(r, facts_device(r)).cnt;
+}
+
 const char *verdict_command(const struct verdict_line *l)
 {
 	return l->next + strlen(l->next) - l->command_len;

@@ -60,6 +60,8 @@ struct verdict {
 
 /* file: the recording as it is typed in a shell, for commands; NULL: "FILE". */
 void verdict__of(struct verdict *v, const struct report *r, const char *file);
+/* How many jobs that have nothing to do with one another had memory: of more than one nobody is "the" process. */
+size_t verdict_jobs(const struct report *r);
 const char *verdict_command(const struct verdict_line *l); /* the end of its `next`; "" none */
 const char *verdict_kind_name(unsigned kind);	      /* "out_of_memory" …, a contract of JSON */
 const char *verdict_severity_name(unsigned severity); /* "problem", "hint", "fact" */

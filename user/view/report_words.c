@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
+#include "verdict/verdict.h"
 
 uint64_t report_peak_sum(const struct report *r)
 {
@@ -264,4 +265,9 @@ const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t 
 	}
 	snprintf(buf, size, "%u", pid);
 	return buf;
+}
+
+size_t report_words_jobs(const struct report *r)
+{
+	return verdict_jobs(r);
 }

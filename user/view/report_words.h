@@ -57,4 +57,7 @@ const char *proc_state(char *buf, const struct report_proc *p);
 /* What people call a process of a job: "rank 3", or its pid. */
 const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t pid);
 
+/* How many jobs the verdict has it of. */
+size_t report_words_jobs(const struct report *r);
+
 #endif

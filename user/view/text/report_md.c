@@ -63,10 +63,15 @@ static void put_head(struct page *p, const struct report *r)
 {
 	char when[32], took[TRACED_MAX], steps[STEPS_SAID_MAX];
 
+	size_t jobs = verdict_jobs(r);
+
 	page__put(p, "\n");
-	put_words(p, r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, COMMAND_COLS);
+	if (jobs < 2)
+		put_words(p, r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, COMMAND_COLS);
 	report_words_steps(steps, r);
-	if (r->run.pid || !r->procs_cnt)
+	if (r->run.pid && jobs > 1)
+		page__printf(p, "%zu jobs, %zu processes", jobs, r->procs_cnt);
+	else if (r->run.pid || !r->procs_cnt)
 		page__printf(p, "  \nprocess %u", r->run.pid);
 	else
 		page__printf(p, "All jobs of the machine, %zu process%s", r->procs_cnt, r->procs_cnt == 1 ? "" : "es");

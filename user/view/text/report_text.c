@@ -43,17 +43,20 @@ static void put_head(struct page *p, const struct report *r)
 {
 	uint64_t ns = r->run.end_ts_ns - r->run.start_ts_ns, events = report_events_sum(r); /* ns: steps need no probes */
 	char safe[TEXT_BYTES_MAX], text[240], b[24], c[24], traced[TRACED_MAX], steps[STEPS_SAID_MAX];
+	size_t jobs = verdict_jobs(r);
 
 	page__style(p, STYLE_BOLD);
-	if (r->run.pid || !r->procs_cnt)
-		page__printf(p, "Process %u", r->run.pid);
-	else
+	if (!r->run.pid && r->procs_cnt)
 		page__printf(p, "All jobs of the machine: %zu process%s (--by process)", r->procs_cnt,
 			     r->procs_cnt == 1 ? "" : "es");
+	else if (jobs > 1)
+		page__printf(p, "%zu jobs: %zu processes (--by process)", jobs, r->procs_cnt);
+	else
+		page__printf(p, "Process %u", r->run.pid);
 	page__style(p, STYLE_PLAIN);
 	page__put(p, "  ");
 	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, p->width - 20);
-	page__put(p, safe);
+	page__put(p, jobs > 1 ? "" : safe); /* it would be one of them */
 	page__end_line(p);
 	report_words_steps(steps, r);
 	snprintf(text, sizeof(text), "%s, %s, %s events (%s/s)%s%s",

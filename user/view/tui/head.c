@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
+#include "verdict/verdict.h"
 #include "view/report_words.h"
 #include "view/tables/leaks.h"
 #include "view/tables/segments.h"
@@ -32,6 +33,7 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 		     const struct report *r, const struct tui_words *words)
 {
 	char text[TEXT_BYTES_MAX], a[24], b[24];
+	size_t jobs = verdict_jobs(r);
 
 	if (!at.h)
 		return;
@@ -67,7 +69,9 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 			 r->compiles.again == 1 ? "" : "s");
 		put_right(c, &at, TUI_WARN, text);
 	}
-	if (r->run.pid || !r->procs_cnt)
+	if (r->run.pid && jobs > 1)
+		snprintf(text, sizeof(text), "memtrace  %zu jobs", jobs);
+	else if (r->run.pid || !r->procs_cnt)
 		snprintf(text, sizeof(text), "memtrace  %u  %.900s", r->run.pid,
 			 r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm ? r->run.comm : "");
 	else
