@@ -459,6 +459,21 @@ static void modules_are_in_the_order_of_named_modules(void **state)
 		assert_string_equal(rep->modules.rows[i].name, want[i]);
 }
 
+static void what_has_most_at_the_peak_is_first(void **state)
+{
+	static const char *const want[] = { "", "head", "block", "block.linear" };
+
+	(void)state;
+	(void)op(HEAD, 0, 100);
+	(void)op(LINEAR, 0, 10);
+	(void)op(BLOCK, 0, 10);
+	define_net();
+	report();
+	assert_int_equal(rep->modules.cnt, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_string_equal(rep->modules.rows[i].name, want[i]);
+}
+
 /* As long as no module is known what follows the optimizer is forward: but not the next batch. */
 static void a_batch_is_no_forward(void **state)
 {
@@ -1032,6 +1047,7 @@ int main(void)
 		T(what_it_has_by_name_is_of_it),
 		T(an_optimizer_s_time_ends_with_it),
 		T(modules_are_in_the_order_of_named_modules),
+		T(what_has_most_at_the_peak_is_first),
 		T(gradients_without_a_name_are_their_module_s),
 		T(optimizer_state_is_of_the_model_that_is_trained),
 		T(no_module_is_in_itself),

@@ -92,16 +92,21 @@ static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t d
 struct family {
 	uint32_t *first, *next; /* [row] */
 	struct place {
+		uint64_t at_peak; /* with all that is in it */
 		uint32_t turn, row;
 	} *order;
 	struct module_saved *saved; /* [row] */
 };
 
-/* Row 0, which has no turn, comes last. */
+/* Modules beside each other: what has most at the peak comes first, as a list is built from its end. Row 0 comes last. */
 static int later(const void *pa, const void *pb)
 {
 	const struct place *a = pa, *b = pb;
 
+	if (!a->row || !b->row)
+		return a->row ? -1 : b->row != 0;
+	if (a->at_peak != b->at_peak)
+		return a->at_peak < b->at_peak ? -1 : 1;
 	if (a->turn != b->turn)
 		return a->turn > b->turn ? -1 : 1;
 	return a->row > b->row ? -1 : a->row < b->row;
@@ -118,7 +123,14 @@ static int family__init(struct family *f, const struct model *m)
 	if (!f->first || !f->next || !f->order || !f->saved)
 		return -ENOMEM;
 	for (uint32_t row = 1; row < s->cnt; row++)
-		f->order[row] = (struct place){ s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, row };
+		f->order[row] = (struct place){ .turn = s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, .row = row };
+	for (uint32_t row = 1; row < s->cnt; row++) {
+		struct report_module_sum own = { 0 };
+
+		own_sum(m, row, &own);
+		for (uint32_t up = row; up; up = s->rows[up].parent)
+			f->order[up].at_peak += own.at_peak;
+	}
 	qsort(f->order, s->cnt, sizeof(*f->order), later);
 	for (uint32_t i = 0; f->order[i].row; i++) {
 		uint32_t row = f->order[i].row, parent = s->rows[row].parent;

@@ -56,7 +56,7 @@ struct report_phase {
 };
 
 struct report_modules {
-	struct report_module *rows; /* all that are known or made a block; by process, in order of named_modules() */
+	struct report_module *rows; /* all that are known or made a block; what has most at the peak first, then those in it */
 	size_t cnt;
 	struct report_module_sum none; /* of none */
 	struct report_op_module *ops;  /* all of them, by alloc_bytes */

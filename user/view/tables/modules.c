@@ -202,23 +202,33 @@ static uint64_t weight(const struct report_module *m)
 	return w;
 }
 
+/* By what they have at the peak, as in the summary; then by weight. */
+static int cmp(const struct report_module *a, const struct report_module *b)
+{
+	uint64_t x = a->all.at_peak, y = b->all.at_peak;
+
+	if (x == y) {
+		x = weight(a);
+		y = weight(b);
+	}
+	return x == y ? 0 : x > y ? -1 : 1;
+}
+
 static int by_weight(const void *pa, const void *pb)
 {
-	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-
-	return a == b ? 0 : a > b ? -1 : 1;
+	return cmp(*(const struct report_module *const *)pa, *(const struct report_module *const *)pb);
 }
 
 /* The `top` heaviest, in the order of the tree. A module is as heavy as what is in it, and comes first: it is there as well. */
 static void put_list(struct json *j, const struct report *r, size_t top)
 {
-	uint64_t *all = calloc(r->modules.cnt + 1, sizeof(*all)), least = 0;
+	const struct report_module **all = calloc(r->modules.cnt + 1, sizeof(*all)), *least = NULL;
 	uint32_t *places = calloc(r->modules.cnt + 1, sizeof(*places)), shown = 0;
 	struct drawn d = drawn_as(AS_JSON, r);
 
 	json__begin(j, "list", '[');
 	for (size_t i = 0; all && i < r->modules.cnt; i++)
-		all[i] = weight(&r->modules.rows[i]);
+		all[i] = &r->modules.rows[i];
 	if (all && r->modules.cnt > top) {
 		qsort(all, r->modules.cnt, sizeof(*all), by_weight);
 		least = all[top - 1];
@@ -226,7 +236,7 @@ static void put_list(struct json *j, const struct report *r, size_t top)
 	for (size_t i = 0; all && places && i < r->modules.cnt && shown < top; i++) {
 		const struct report_module *m = &r->modules.rows[i];
 
-		if (weight(m) < least || (m->parent && !places[m->parent - 1]))
+		if ((least && cmp(m, least) > 0) || (m->parent && !places[m->parent - 1]))
 			continue;
 		places[i] = ++shown;
 		d.index = m->parent ? places[m->parent - 1] : 0;
@@ -326,22 +336,28 @@ static int is_shown(const struct report_module *m, const struct view_opts *opts)
 	return !opts->phase ? weight(m) != 0 : m->all.by_phase_count[opts->phase - 1] != 0;
 }
 
-static uint64_t weight_of(const struct report_module *m, const struct view_opts *opts)
+/* Below 0: a is above b. */
+static int cmp_of(const void *pa, const void *pb, void *phase)
 {
-	return opts->phase ? m->all.by_phase_bytes[opts->phase - 1] : weight(m);
+	const struct report_module *a = *(const struct report_module *const *)pa, *b = *(const struct report_module *const *)pb;
+	unsigned k = *(unsigned *)phase;
+	uint64_t x = k ? a->all.by_phase_bytes[k - 1] : 0, y = k ? b->all.by_phase_bytes[k - 1] : 0;
+
+	return !k ? cmp(a, b) : x == y ? 0 : x > y ? -1 : 1;
 }
 
-/* The lightest module that is among the `top`: those above stay in the order of the tree. */
-static uint64_t least_of(const struct report *r, const struct view_opts *opts, size_t *ret_cnt)
+/* The last module that is among the `top`, NULL: all are. Those above stay in the order of the tree. */
+static const struct report_module *least_of(const struct report *r, const struct view_opts *opts, size_t *ret_cnt)
 {
-	uint64_t *all = calloc(r->modules.cnt + 1, sizeof(*all)), least = 0;
+	const struct report_module **all = calloc(r->modules.cnt + 1, sizeof(*all)), *least = NULL;
+	unsigned phase = opts->phase;
 	size_t cnt = 0;
 
 	for (size_t i = 0; all && i < r->modules.cnt; i++)
 		if (is_shown(&r->modules.rows[i], opts))
-			all[cnt++] = weight_of(&r->modules.rows[i], opts);
+			all[cnt++] = &r->modules.rows[i];
 	if (all && cnt > opts->top) {
-		qsort(all, cnt, sizeof(*all), by_weight);
+		qsort_r(all, cnt, sizeof(*all), cmp_of, &phase);
 		least = all[opts->top - 1];
 	}
 	free(all);
@@ -354,14 +370,15 @@ static void put_modules(struct page *p, const struct report *r, const struct vie
 	struct drawn d = drawn_as(AS_TEXT, r);
 	struct table_lines l;
 	size_t cnt, shown = 0;
-	uint64_t least = least_of(r, opts, &cnt);
+	const struct report_module *least = least_of(r, opts, &cnt);
+	unsigned phase = opts->phase;
 
 	d.index = opts->phase ? opts->phase - 1 : 0;
 	table_lines__begin(&l, p, opts->phase ? &of_phase_table : &module_table, &d);
 	for (size_t i = 0; i < r->modules.cnt && shown < opts->top; i++) {
 		const struct report_module *m = &r->modules.rows[i];
 
-		if (!is_shown(m, opts) || weight_of(m, opts) < least)
+		if (!is_shown(m, opts) || (least && cmp_of(&m, &least, &phase) > 0))
 			continue;
 		shown++;
 		table_lines__row(&l, m);
