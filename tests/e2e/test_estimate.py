@@ -326,6 +326,7 @@ def test_what_ifs_of_checkpoints_come_true():
             mt.check(before - after == told - RNG_STATE * len(curve), f"{before} - {after}, {told} told")
             mt.check(all(m["bytes"] == saves[m["module"]] for m in curve), f"{curve} {saves}")
         all_of_them = estimate(one, "--checkpoint", "layers.*")
+        mt.check(estimate(one, "--checkpoint", "Model.layers.*") == all_of_them, "paths as they are printed, with the root's name")
         budget = all_of_them["checkpoint"]["modules"][1]["peak_so_far"] + 1000
         said = estimate(one, "--checkpoint", "layers.*", "--budget", budget)
         mt.check(said["checkpoint"]["fits"] and said["checkpoint"]["is_exact"] and said["estimated_peak"] <= budget

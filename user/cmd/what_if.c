@@ -64,6 +64,8 @@ int estimate_kept(const struct options *o, const char *path, struct recorded *r,
 	return recorded_kept__init(ret, r, dev) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
+#define PATTERNS_BYTES 4096 /* longer ones are taken as they are typed */
+
 int is_what_if(const struct options *o)
 {
 	return o->batches[0] || o->optimizer || o->dtype > 0 || o->ranks || o->checkpoint;
@@ -123,14 +125,53 @@ static int64_t world_size(const struct side *a, const struct report *rep)
 	return n < 1 ? 1 : n;
 }
 
+/* Modules are printed with their root's label in front, "Net.layers.0"; their paths are without. */
+static const char *behind_root(const char *pattern, const struct report *r)
+{
+	const char *ret = pattern;
+
+	for (size_t i = 0; i < r->modules.cnt; i++) {
+		const struct report_module *m = &r->modules.rows[i];
+		size_t len = m->root ? strlen(m->root) : 0;
+
+		if (len && !strncmp(pattern, m->root, len) && pattern[len] == '.')
+			ret = pattern + len + 1;
+		if (m->name && len && !strncmp(m->name, m->root, len) && m->name[len] == '.')
+			return pattern; /* a part of it is called so, too */
+	}
+	return ret;
+}
+
+static const char *paths_of(char buf[PATTERNS_BYTES], const char *patterns, const struct report *r)
+{
+	char *out = buf;
+
+	if (!patterns || strlen(patterns) >= PATTERNS_BYTES)
+		return patterns;
+	while (*patterns) {
+		const char *one = behind_root(patterns, r);
+		size_t len = strcspn(one, ",");
+
+		len += one[len] == ',';
+		memcpy(out, one, len);
+		out += len;
+		patterns = one + len;
+	}
+	*out = '\0';
+	return buf;
+}
+
 static int answer(struct side *a, struct side *b, const struct report *rep)
 {
 	const struct options *o = a->o;
+	char units[PATTERNS_BYTES], checkpoint[PATTERNS_BYTES];
 	struct whatif_opts wo = { .a = &a->recorded, .a_kept = &a->kept, .b = &b->recorded, .b_kept = &b->kept,
 				  .batch_a = o->batches[0], .batch_b = o->batches[1], .batch = o->batch,
 				  .optimizer = (enum whatif_optimizer)o->optimizer, .dtype = o->dtype, .budget = o->budget,
-				  .ranks = (uint32_t)o->ranks, .units = o->units, .no_reshard = o->no_reshard,
-				  .is_cpu = a->kept.dev < MT_DEV_CUDA0, .checkpoint = o->checkpoint };
+				  .ranks = (uint32_t)o->ranks, .units = paths_of(units, o->units, rep),
+				  .no_reshard = o->no_reshard,
+				  .is_cpu = a->kept.dev < MT_DEV_CUDA0,
+				  .checkpoint = paths_of(checkpoint, o->checkpoint, rep) };
 	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name, .report = rep,
 				 .lost = report_lost_events(rep), .probe_share = rep->cost.share };
 	struct view_opts vo = view_opts_of(o);

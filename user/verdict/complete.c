@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
+#include "verdict/rules.h"
 #include "verdict/say.h"
 
 void say_untraced(const struct judge *j, struct verdict_line *l)
@@ -37,6 +38,27 @@ void say_nothing(const struct judge *j, struct verdict_line *l)
 	}
 }
 
+/*
+ * In the worst case each of memtrace's CPU seconds is one that the job lost (docs/cost.md). Measured losses are up to five
+ * times what follows from the probes' time alone, as code runs slower beside them.
+ */
+int verdict_price_is_others(const struct report *r)
+{
+	const struct report_cost *c = &r->cost;
+
+	return report_price__is_known(&c->price) && c->share_most > 0 && c->share_most < 1 && c->price.lost < 1 &&
+	       c->price.lost / (1 - c->price.lost) > PRICE_OTHERS * c->share_most / (1 - c->share_most);
+}
+
+static void say_others(const struct report *r, char *text)
+{
+	char a[24], b[24];
+
+	say(text, "; steps took %.1f times as long as before, of which the probes explain %s and memtrace itself at most %s of "
+		  "its time: other work on the machine?", 1 / (1 - r->cost.price.lost), fmt_share(a, r->cost.share, 1),
+	    fmt_share(b, r->cost.share_most, 1));
+}
+
 void say_complete(const struct judge *j, struct verdict_line *l)
 {
 	const struct report *r = j->r;
@@ -56,6 +78,8 @@ void say_complete(const struct judge *j, struct verdict_line *l)
 		    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
 	if (r->sampling.is_on)
 		say(l->text, "; tracing cost the job %s of its time", fmt_share(b, r->sampling.price_ratio, 1));
+	else if (verdict_price_is_others(r))
+		say_others(r, l->text);
 	else if (report_price__is_known(&r->cost.price))
 		say(l->text, "; tracing cost the job %.1f %% of its speed (give or take %.1f %%)", r->cost.price.lost * 100,
 		    r->cost.price.error * 100);
@@ -64,5 +88,6 @@ void say_complete(const struct judge *j, struct verdict_line *l)
 	if (report_price__is_vague(&r->cost.price) && !r->sampling.is_on)
 		say(l->text, ", and %" PRIu64 " steps before and %" PRIu64 " after the attach are too few, or differ too "
 		    "much, to tell what it lost", r->cost.price.steps_before, r->cost.price.steps);
-	say(l->text, ".");
+	if (l->text[strlen(l->text) - 1] != '?')
+		say(l->text, ".");
 }

@@ -27,6 +27,7 @@ static void say_leak_next(const struct judge *j, struct verdict_line *l, const s
 {
 	char by[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX];
 	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
+	uint32_t pid = j->r->run.is_live && !j->has_file ? facts_to_record(j->r) : 0;
 
 	if (row->held == HELD_GRAPH)
 		say(l->next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; ",
@@ -37,7 +38,10 @@ static void say_leak_next(const struct judge *j, struct verdict_line *l, const s
 		say(l->next, "who keeps what %s:%u makes? ", name(file, at->file, "?"), at->line);
 	if (!at)
 		say(l->next, "a recording with %s says the line; ", stacks_option(row));
-	say_command(l, "memtrace report %s --leaks", j->file);
+	if (pid)
+		say_command(l, "memtrace record -p %u -d 60 -o leak.mtr && memtrace report leak.mtr --leaks", pid);
+	else
+		say_command(l, "memtrace report %s --leaks", j->file);
 }
 
 /* ", made at train.py:42 in collect"; of what was caught: how sure that is. */

@@ -19,6 +19,7 @@ struct judge {
 	const struct report *r;
 	const struct facts *f; /* of r */
 	const char *file;
+	int has_file; /* 0: there is none, and file is only a word for one */
 };
 
 /* Whether all of it has room. */

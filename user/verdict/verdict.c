@@ -24,7 +24,7 @@ static void by_severity(struct verdict *v)
 void verdict__of(struct verdict *v, const struct report *r, const char *file)
 {
 	struct facts f = facts_of(r);
-	const struct judge j = { r, &f, file ? file : "FILE" };
+	const struct judge j = { r, &f, file ? file : "FILE", file != NULL };
 
 	v->cnt = 0;
 	for (size_t i = 0; i < rules_cnt && v->cnt < VERDICT_MAX; i++) {

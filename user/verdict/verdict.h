@@ -58,6 +58,9 @@ struct verdict {
 	size_t cnt;
 };
 
+/* What steps took longer is far more than tracing can have cost: other work on the machine slowed them. */
+int verdict_price_is_others(const struct report *r);
+
 /* file: the recording as it is typed in a shell, for commands; NULL: "FILE". */
 void verdict__of(struct verdict *v, const struct report *r, const char *file);
 /* How many jobs that have nothing to do with one another had memory: of more than one nobody is "the" process. */

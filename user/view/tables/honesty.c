@@ -7,6 +7,7 @@
 #include "event/event.h"
 #include "plan/plan.h"
 #include "timeline/report.h"
+#include "verdict/verdict.h"
 #include "view/page.h"
 #include "view/report_words.h"
 
@@ -472,7 +473,7 @@ static size_t put_measured(char *text, size_t size, const struct report *r)
 	if (r->sampling.is_on)
 		n = snprintf(text, size, "%s of the job's time%s", fmt_share(a, r->sampling.price_ratio, 1),
 			     budget_words(b, sizeof(b), r));
-	else if (report_price__is_known(&r->cost.price))
+	else if (report_price__is_known(&r->cost.price) && !verdict_price_is_others(r))
 		n = snprintf(text, size, "%s of the job's speed, give or take %s", fmt_share(a, r->cost.price.lost, 1),
 			     fmt_share(b, r->cost.price.error, 1));
 	else if (r->cost.target_cpu_ns)

@@ -72,7 +72,7 @@ static const struct column columns[] = {
 	{ NULL, "by", COL_TEXT, VIA(maker), .is_begin = 1, TEXT(6, 0, .wide = 2, .gap = 2), TUI(2, 16, 90, 1) },
 	{ NULL, "kept for", COL_TEXT, OF(report_saved_row, node), TEXT(7, 0, .wide = 2, .gap = 2), TUI(3, 16, .wide = 1) },
 	{ NULL, "recompute", COL_TEXT, VIA(within), .is_path = 1, .shown_if = has_modules,
-	  TEXT(9, 14, 96, .wide = 2, .gap = 2), TUI(9, 12, 110, .wide = 1) },
+	  TEXT(9, 17, 96, .wide = 2, .gap = 2), TUI(9, 12, 110, .wide = 1) },
 	{ "bytes", "bytes", COL_BYTES, OF(report_saved_row, bytes), .is_bold = 1, TEXT(1, 10), TUI(4, 9) },
 	{ NULL, "of all", COL_SHARE, OF(report_saved_row, bytes), TEXT(2, 8), TUI(5, 8) },
 	{ "blocks", "blocks", COL_COUNT, OF(report_saved_row, cnt), TEXT(3, 8), TUI(6, 7) },

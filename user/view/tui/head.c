@@ -226,7 +226,7 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 	snprintf(job, sizeof(job), "?");
 	if (r->sampling.is_on)
 		fmt_share(job, r->sampling.price_ratio, 1);
-	else if (report_price__is_known(&r->cost.price)) /* as the verdict has it */
+	else if (report_price__is_known(&r->cost.price) && !verdict_price_is_others(r)) /* as the verdict has it */
 		fmt_share(job, r->cost.price.lost, 1);
 	else if (r->cost.target_cpu_ns)
 		fmt_share(job, r->cost.share, 1);
