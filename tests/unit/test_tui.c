@@ -936,6 +936,10 @@ static void test_where_a_job_settles(void **state)
 	text = screen_text(80, 24, &ui, &d, &r, &words);
 	assert_non_null(strstr(text, "0 \u2500\u2500\u2500\u2500\u254c\u254c\u254c\u254c settles \u2500"));
 	free(text);
+	dev.peak_ts_ns = FIX_T0 + 93 * (S / 10); /* amid the last moment's time, which goes */
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, "\u2500\u25b2\u2500"));
+	free(text);
 	dev.peak_ts_ns = FIX_T0 + 4 * S; /* no room behind it, nor, but for that, before */
 	text = screen_text(80, 24, &ui, &d, &r, &words);
 	assert_non_null(strstr(text, "\u254c\u254c\u2500\u2500\u25b2"));

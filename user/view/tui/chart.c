@@ -444,6 +444,28 @@ static void draw_time(struct canvas *c, struct rect at, const struct window *w, 
 		canvas__right(c, x, y, w->cols, TUI_DIM, text);
 }
 
+static int is_word(const struct canvas *c, unsigned x, unsigned y)
+{
+	return canvas__at(c, x, y)->cp < 0x2190; /* below arrows and lines */
+}
+
+/* A flag amid a word would be read as a part of it: all of the word goes, to the line on both sides. */
+static void put_flag(struct canvas *c, unsigned x, unsigned y, unsigned cols, unsigned col, uint32_t cp, uint8_t style)
+{
+	unsigned first = col, end = col;
+	bool is_amid;
+
+	while (first && is_word(c, x + first - 1, y))
+		first--;
+	while (end < cols && is_word(c, x + end, y))
+		end++;
+	is_amid = is_word(c, x + col, y) && (canvas__at(c, x + col, y)->cp != ' ' || (first < col && end > col + 1));
+	if (is_amid)
+		for (unsigned i = first; i < end; i++)
+			canvas__set(c, x + i, y, 0x2500, TUI_DIM, TUI_PLAIN);
+	canvas__set(c, x + col, y, cp, style, TUI_PLAIN);
+}
+
 static void draw_flags(struct canvas *c, struct rect at, const struct window *w, const struct tui_data *d,
 		       const struct report *r, const struct report_dev *dev)
 {
@@ -455,13 +477,13 @@ static void draw_flags(struct canvas *c, struct rect at, const struct window *w,
 		uint64_t at_ns = r->compiles.rows[i].ts_ns - r->run.start_ts_ns;
 
 		if (at_ns >= w->from_ns && at_ns <= w->to_ns)
-			canvas__set(c, x + window_col(w, at_ns), y, 0x21bb, TUI_BAD, TUI_PLAIN); /* ↻ */
+			put_flag(c, x, y, w->cols, window_col(w, at_ns), 0x21bb, TUI_BAD); /* ↻ */
 	}
 	if (dev->peak && peak >= w->from_ns && peak <= w->to_ns)
-		canvas__set(c, x + window_col(w, peak), y, 0x25b2, TUI_BOLD, TUI_PLAIN); /* ▲ */
+		put_flag(c, x, y, w->cols, window_col(w, peak), 0x25b2, TUI_BOLD); /* ▲ */
 	for (size_t i = 0; i < d->marks_cnt; i++)
 		if (d->marks[i] >= w->from_ns && d->marks[i] <= w->to_ns)
-			canvas__set(c, x + window_col(w, d->marks[i]), y, 0x25c6, TUI_MARK, TUI_PLAIN); /* ◆ */
+			put_flag(c, x, y, w->cols, window_col(w, d->marks[i]), 0x25c6, TUI_MARK); /* ◆ */
 }
 
 /* The step of any process that the moment lies in; NULL: none is known. */
