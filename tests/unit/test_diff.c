@@ -273,8 +273,8 @@ static void test_what_is_said(void **state)
 	static const struct {
 		uint64_t mm, relu;
 		const char *said;
-	} cases[] = { { 5000, 100, "most in operator mm, by +4.88 KiB" }, { 2048, 2048, NULL }, { 400, 0, NULL },
-		      { 600, 100, "most in operator mm, by +600 B" } };
+	} cases[] = { { 5000, 100, "most in operator mm, by 4.88 KiB" }, { 2048, 2048, NULL }, { 400, 0, NULL },
+		      { 600, 100, "most in operator mm, by 600 B" } };
 	static struct fake a, b;
 	char *text;
 

@@ -323,7 +323,7 @@ static bool has_at_alone(const struct options *o)
 
 static int no_part(const struct options *o, const struct export_format *f, struct err *err)
 {
-	err_set(err, -EINVAL, "%s is of a whole recording: it has sums that a part of it would belie", f->name);
+	err_set(err, -EINVAL, "%s is of a whole recording: its sums would be wrong for a part", f->name);
 	if (f->needs & EXPORT_MOMENT)
 		return err_hint(err, "it shows one moment (--at WHEN alone, or with --device); %s; " OF_A_PART, f->chooses);
 	if (has_at_alone(o))

@@ -68,7 +68,7 @@ static const struct mcp_tool tools[TOOLS] = {
 			"As peak, of any moment, and of a part of the job where one is named.",
 			{ RECORDING,
 			  { .name = "at",
-			    .help = "'step 100' (its highest moment), a time since the begin such as 12.5s, or peak",
+			    .help = "'step 100' (its highest moment), a time since the start such as 12.5s, or peak",
 			    .is_required = 1 },
 			  { .name = "device", .help = "cpu, cuda:0 …" },
 			  { .name = "category",

@@ -101,7 +101,7 @@ void say_died(const struct judge *j, struct verdict_line *l)
 	say(l->text, "Process %u (%s) was ended by SIG%s after %s", o->pid, name(comm, o->comm, "?"), abbrev ? abbrev : "?",
 	    fmt_ns(a, after(j->r, o->ts_ns)));
 	if (sig == SIGKILL)
-		say(l->text, "; the kernel's OOM killer has left no trace of it");
+		say(l->text, "; the kernel has reported no OOM kill");
 }
 
 void say_exit(const struct judge *j, struct verdict_line *l)

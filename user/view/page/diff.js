@@ -15,7 +15,7 @@ const diffColors = () => [css("--allocated"), css("--reserved")];
 
 /* --- both in one chart -------------------------------------------------------------------------------------- */
 
-// [x, highest or null] of one side: since the begin of what is compared, in seconds, or by step.
+// [x, highest or null] of one side: since the start of what is compared, in seconds, or by step.
 function diffLine(side) {
 	if (diffState.steps) { // of several processes the highest
 		const highest = new Map();

@@ -22,7 +22,7 @@ static void put_device(struct json *j, const struct report *r, const struct repo
 	json__begin(j, dev_name(d->dev, name), '{');
 	json__u64(j, "peak", d->peak);
 	json__u64(j, "peak_after_ns", d->peak_ts_ns > r->run.start_ts_ns ? d->peak_ts_ns - r->run.start_ts_ns : 0);
-	json__begin_flat(j, "points", '['); /* [time since the begin, highest]; null: nothing was traced, or not yet */
+	json__begin_flat(j, "points", '['); /* [time since the start, highest]; null: nothing was traced, or not yet */
 	for (size_t i = 0; i < d->series.cnt; i++) {
 		const struct point *p = &d->series.points[i];
 

@@ -78,7 +78,7 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 	page__style(&p, is_above(v) ? STYLE_RED : STYLE_BOLD);
 	page__put(&p, is_above(v) ? "above the limit: " : "within the limit: ");
 	page__style(&p, STYLE_PLAIN);
-	snprintf(text, sizeof(text), "%s had %s at the peak, %s after the beginning; %s are allowed, %s %s", subject(v, what),
+	snprintf(text, sizeof(text), "%s had %s at the peak, after %s; %s are allowed, %s %s", subject(v, what),
 		 fmt_bytes(a, v->bytes), fmt_ns(d, peak_after_ns(v)), fmt_bytes(b, v->max),
 		 fmt_bytes(c, is_above(v) ? v->bytes - v->max : v->max - v->bytes), is_above(v) ? "too much" : "are left");
 	page__flow(&p, 2, text);
@@ -128,11 +128,11 @@ int check_view_md(FILE *out, const struct check_view *v)
 {
 	char what[80], a[24], b[24];
 	struct share cats[CAT_MAX];
-	size_t cnt = shares(v, cats);
+	size_t cnt = v->category < 0 && v->r->has_flow ? shares(v, cats) : 0; /* of one category the others are no part */
 
 	fprintf(out, "**memtrace: peak %s the limit**\n\n| | at the peak | limit |\n|---|---:|---:|\n| %s | %s | %s |\n",
 		is_above(v) ? "above" : "within", subject(v, what), fmt_bytes(a, v->bytes), fmt_bytes(b, v->max));
-	for (size_t i = 0; i < cnt && v->r->has_flow; i++)
+	for (size_t i = 0; i < cnt; i++)
 		fprintf(out, "| … %s | %s | |\n", category_name(cats[i].cat), fmt_bytes(a, cats[i].bytes));
 	if (report_lost_events(v->r))
 		fprintf(out, "\n%s events were lost: the peak may have been higher.\n",

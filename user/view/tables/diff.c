@@ -253,7 +253,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 	text_fit(name, sizeof(name), row_name(row), 60);
 	snprintf(text + n, SAID_BYTES - n, ", most in %s%s%.200s, by %s", v->by == DIFF_BY_NAME ? "" : by_words[v->by],
 		 v->by == DIFF_BY_NAME ? "" : " ", name,
-		 value_words(z, diff_row__change(row, DIFF_PEAK), 1, 1));
+		 value_words(z, diff_row__change(row, DIFF_PEAK), 1, 0)); /* which way is said */
 }
 
 /* --- the table ------------------------------------------------------------------------------------------------- */

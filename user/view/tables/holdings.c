@@ -157,10 +157,16 @@ static void head_words(const struct held_view *v, char *buf, size_t size)
 		snprintf(buf + n, size - n, ", in step %" PRIu64, v->step);
 }
 
+/* The peak is one of the whole recording. */
+static int has_time(const struct filter_said *f)
+{
+	return (f->at && strcmp(f->at, "peak") != 0) || f->from || f->to;
+}
+
 /* Which moment that is. */
 static const char *why_words(const struct filter_said *f)
 {
-	return f->at && strspn(f->at, "0123456789.") ? "" : f->at || f->from || f->to ? "the most in that time" : "its peak";
+	return f->at && strspn(f->at, "0123456789.") ? "" : has_time(f) ? "the most in that time" : "its peak";
 }
 
 /* In a single moment nothing is allocated: what was asked for by its time, and is no step. */
@@ -185,11 +191,12 @@ static void wanted_words(const struct held_view *v, char *buf, size_t size)
 	if (!filter_words(v->said, what, sizeof(what))[0] && (is_moment(v) || (!all.bytes && !wanted.allocs)))
 		return;
 	if (!what[0])
-		snprintf(buf, size, "allocated in that time: %s in %s block%s", fmt_bytes(a, wanted.alloc_bytes),
-			 fmt_count(b, (double)wanted.allocs), wanted.allocs == 1 ? "" : "s");
+		snprintf(buf, size, "allocated in %s: %s in %s block%s", has_time(v->said) ? "that time" : "all",
+			 fmt_bytes(a, wanted.alloc_bytes), fmt_count(b, (double)wanted.allocs), wanted.allocs == 1 ? "" : "s");
 	else
-		snprintf(buf, size, "of it %s in %s block%s by the filter (%s)", fmt_bytes(a, wanted.bytes),
-			 fmt_count(b, (double)wanted.blocks), wanted.blocks == 1 ? "" : "s", what);
+		snprintf(buf, size, "%s in %s block%s match%s (%s)", fmt_bytes(a, wanted.bytes),
+			 fmt_count(b, (double)wanted.blocks), wanted.blocks == 1 ? "" : "s", wanted.blocks == 1 ? "es" : "",
+			 what);
 }
 
 static void put_head(struct page *p, const struct held_view *v)

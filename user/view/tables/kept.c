@@ -182,7 +182,7 @@ static void put_bound(struct page *p, const struct kept_view *v)
 	const struct recorded_kept *k = v->kept;
 	char text[600], a[24], b[24], c[24];
 
-	snprintf(text, sizeof(text), "%s, %s after the beginning", fmt_bytes(a, k->peak),
+	snprintf(text, sizeof(text), "%s, after %s", fmt_bytes(a, k->peak),
 		 fmt_ns(b, k->peak_ns - v->recorded->first_ns));
 	page__para(p, "peak", text);
 	snprintf(text, sizeof(text),

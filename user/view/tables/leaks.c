@@ -298,7 +298,8 @@ static void put_verdict(struct page *p, const struct report *r)
 	const struct report_leaks *k = &r->leaks;
 	char a[REPORT_SPAN_BYTES], text[160];
 
-	page__end_line(p);
+	if (k->cnt)
+		page__end_line(p);
 	if (k->cnt)
 		snprintf(text, sizeof(text), "%zu suspect%s in %s.", k->total, k->total == 1 ? "" : "s",
 			 report_growth_span(r, a));
@@ -331,7 +332,7 @@ int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *o
 	if (r->leaks.cnt)
 		put_rows(&p, r);
 	put_verdict(&p, r);
-	view_honesty(&p, r);
+	(opts->is_verbose || r->leaks.cnt ? view_honesty : view_honesty_short)(&p, r);
 	return page__done(&p);
 }
 

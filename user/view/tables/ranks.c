@@ -569,6 +569,8 @@ void ranks_text(struct page *p, const struct report *r, size_t top)
 	page__heading(p, title);
 	put_table(p, r, top);
 	put_verdict(p, k);
+	if (k->cnt == 1)
+		return; /* there is nothing to compare */
 	if (k->steps_cnt)
 		put_steps(p, r);
 	else

@@ -44,7 +44,7 @@ static void put_verdict(struct page *p, const struct report *r, const char *path
 	for (size_t i = 0; i < v.cnt && i < max; i++) {
 		const struct verdict_line *l = &v.lines[i];
 
-		page__printf(p, "- %s", marks[l->severity & 3]);
+		page__printf(p, "- %s", l->severity == VERDICT_HINT && !l->next[0] ? "**Note:** " : marks[l->severity & 3]);
 		put_words(p, l->text, VERDICT_BYTES);
 		page__put(p, "\n");
 		if (!l->next[0])
