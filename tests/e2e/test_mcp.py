@@ -64,7 +64,8 @@ def test_a_client_asks():
                  ["at_moment", {"recording": "a.mtr", "at": "peak", "category": "ACTIVATION"}],
                  ["diff", {"before": "b.mtr", "after": "a.mtr", "by": "category"}],
                  ["verdict", {}], ["verdict", {"recording": "../a.mtr"}], ["verdict", {"recording": "/etc/passwd"}],
-                 ["at_moment", {"recording": "a.mtr", "at": "yesterday"}], ["top", {"recording": "a.mtr", "by": "rank"}]]
+                 ["at_moment", {"recording": "a.mtr", "at": "yesterday"}], ["top", {"recording": "a.mtr", "by": "rank"}],
+                 ["verdict", {"recording": "a.mtr", "pid": 1}], ["at_moment", {"recording": "a.mtr", "at": "peak", "pid": 1}]]
         said = client([tmp], asked)
         mt.check(said["version"] == "2026-07-28" and said["server"] == "memtrace", f"{said['version']} {said['server']}")
         mt.check([t["name"] for t in said["tools"]] == ["list_recordings", "verdict", "peak", "top", "at_moment", "diff"], "tools")
@@ -85,9 +86,12 @@ def test_a_client_asks():
         mt.check(moment["data"]["bytes"] == activations > 0, f"{moment['data']['bytes']} {activations}")
         mt.check(diff["data"]["by"] == "category" and diff["data"]["b"]["file"] == str(a), f"{diff}")
         mt.check(all(x["error"] and not x["data"] for x in wrong), f"{wrong}")
-        for x, words in zip(wrong, ("which recording?", "no recording has the name", "no recording has the name", "is no moment", "rank")):
+        for x, words in zip(wrong, ("which recording?", "no recording has the name", "no recording has the name", "is no moment", "rank",
+                                  "has no process 1", "has no process 1")):
             mt.check(words in x["text"], f"{words}: {x['text']}")
 
+        (one,) = client([a], [["verdict", {"pid": rep["target"]["pid"]}]])["answers"]
+        mt.check(one["data"]["verdict"] and one["data"]["steps"] == rep["steps"], f"{one}")
         old = client([a], [["verdict", {}]], mode="legacy")
         mt.check(old["version"] == "2025-11-25" and old["answers"][0]["data"]["verdict"] == rep["verdict"], f"{old}")
 

@@ -87,7 +87,7 @@ def test_moments_and_filters():
             mt.check(done.returncode == 1 and "before the first allocation was seen" in done.stderr, f"{done}")
             mt.note(f"step {early} was over before the first block was seen")
         done = mt.memtrace("report", path, "--at", "0.001s")
-        mt.check(done.returncode == 1 and "1.00 ms after the begin probes were still being set" in done.stderr, f"{done}")
+        mt.check(done.returncode == 1 and "1.00 ms after the start probes were still being set" in done.stderr, f"{done}")
         mt.ok(mt.memtrace("diff", path, path, "-o", tmp / "d.html"))
         points = re.findall(r'"points":\s*\[\[0,\s*(\w+)\]', (tmp / "d.html").read_text())
         mt.check(points and set(points) == {"null"}, f"the diff's chart begins with {points}")

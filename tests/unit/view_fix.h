@@ -98,7 +98,7 @@ static struct report_op fix_regions[] = {
 };
 
 static struct step_marks fix_steps[] = {
-	{ .number = 1004, .pid = 4242, .at = { [MARK_FW_START] = { FIX_T0 + 1000000000, 9000000, 12345678 },
+	{ .is_settling = 1, .number = 1004, .pid = 4242, .at = { [MARK_FW_START] = { FIX_T0 + 1000000000, 9000000, 12345678 },
 					       [MARK_FW_BW_BOUNDARY] = { FIX_T0 + 1234567890, 123000000, 123456789 },
 					       [MARK_STEP] = { FIX_T0 + 1500000000, 12345678, 123000000 } } },
 	{ .number = 1005, .pid = 4242, .begin_ts_ns = FIX_T0 + 1500000000,

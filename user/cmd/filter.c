@@ -263,7 +263,7 @@ static int step_before_probes(const struct filter *f, const struct report *r, st
 	for (size_t i = 0; i < r->procs_cnt; i++)
 		if (is_chosen(f, r->procs[i].pid) && r->procs[i].set_ts_ns >= f->sieve.span.to_ns)
 			why = "probes were still being set";
-	err_set(err, -ENODATA, "step %" PRIu64 " was over before the first allocation was seen, %s after the begin",
+	err_set(err, -ENODATA, "step %" PRIu64 " was over before the first allocation was seen, %s after the start",
 		f->o->at.num, fmt_ns(a, f->seen_ns - r->run.start_ts_ns));
 	return err_hint(err, "%s: a later step, or --at peak", why), -ENODATA;
 }
@@ -279,7 +279,7 @@ static int time_before_probes(const struct filter *f, const struct report *r, ui
 		snprintf(who, sizeof(who), " of process %" PRIu32, f->pids[0]);
 	else if (f->pids_cnt)
 		snprintf(who, sizeof(who), " of these processes");
-	err_set(err, -ENODATA, "%s after the begin probes%s were still being set: the first allocation%s was seen %s after it",
+	err_set(err, -ENODATA, "%s after the start probes%s were still being set: the first allocation%s was seen %s after it",
 		fmt_ns(a, ns), who, who, fmt_ns(b, f->seen_ns - r->run.start_ts_ns));
 	return err_hint(err, "a later time, or --at peak"), -ENODATA;
 }
@@ -291,7 +291,7 @@ static int time_in_gap(const struct filter *f, const struct report *r, const str
 	uint64_t start_ns = r->run.start_ts_ns;
 	char a[24], b[24];
 
-	err_set(err, -ENODATA, "%s: nothing was traced from %s to %s after the begin", f->o->file,
+	err_set(err, -ENODATA, "%s: nothing was traced from %s to %s after the start", f->o->file,
 		fmt_ns(a, g->begin_ns - start_ns), fmt_ns(b, g->end_ns - start_ns));
 	if (g == gaps)
 		return err_hint(err, "a later time, or --at peak"), -ENODATA;
@@ -305,7 +305,7 @@ static int find_time(const struct filter *f, const struct report *r, uint64_t ns
 	char a[24], b[24];
 
 	if (ns > r->run.end_ts_ns - r->run.start_ts_ns) {
-		err_set(err, -ENODATA, "%s after the begin is after the end", fmt_ns(a, ns));
+		err_set(err, -ENODATA, "%s after the start is after the end", fmt_ns(a, ns));
 		return err_hint(err, "%.200s lasts %s", f->o->file, fmt_ns(b, r->run.end_ts_ns - r->run.start_ts_ns)), -ENODATA;
 	}
 	*ret = (struct span){ r->run.start_ts_ns + ns, r->run.start_ts_ns + ns };

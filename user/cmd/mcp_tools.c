@@ -30,6 +30,7 @@ enum { LIST, VERDICT, PEAK, TOP, AT_MOMENT, DIFF, TOOLS };
 
 #define ROWS_OF	  "rows of each table, 10 without it"
 #define RECORDING { .name = "recording", .help = "its name, from list_recordings; not needed where there is only one" }
+#define PROCESS	  { .name = "pid", .min = 1, .max = 4194304, .help = "this process alone" }
 #define LIMIT	  { .name = "limit", .min = 1, .max = ROWS_MAX, .help = ROWS_OF }
 
 /* What report --json calls the tables that `top` can name, in the order of its words. */
@@ -46,8 +47,8 @@ static const struct mcp_tool tools[TOOLS] = {
 		      "Verdict",
 		      "Ask this first. In sentences: how high the memory of the job went, when, what of, which module, what "
 		      "grows, what killed it, how complete the recording is, and what to try next (a memtrace command, in "
-		      "which FILE is the recording, or a change).",
-		      { RECORDING } },
+		      "which FILE is the recording, or a change). A process alone where there are several jobs.",
+		      { RECORDING, PROCESS } },
 	[PEAK] = { "peak",
 		   "What the peak was made of",
 		   "Who held memory at the highest moment: bytes by category (parameters, gradients, optimizer state, "
@@ -76,6 +77,7 @@ static const struct mcp_tool tools[TOOLS] = {
 			  { .name = "module", .help = "this module's alone: layers.0, or a pattern: layers.*.mlp" },
 			  { .name = "op", .help = "this operator's alone: aten::mm, or a pattern: *attention*" },
 			  { .name = "rank", .help = "this rank's processes alone", .max = 1000000 },
+			  PROCESS,
 			  LIMIT } },
 	[DIFF] = { "diff",
 		   "What changed between two recordings",
@@ -361,6 +363,7 @@ static int call__argv(struct call *c, struct err *err)
 	call__option(c, "module", "--module");
 	call__option(c, "op", "--op");
 	call__option(c, "rank", "--rank");
+	call__option(c, "pid", "--pid");
 	if (tool == DIFF || (tool == TOP && is_listed("rank stack symbol", call__value(c, "by"))))
 		call__option(c, "by", "--by");
 	return r;

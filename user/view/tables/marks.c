@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/marks.h"
 
+#include "view/report_words.h"
 
 /* --- JSON ----------------------------------------------------------------------------------------------------- */
 
@@ -159,14 +160,17 @@ static const struct step_marks *last_of(const struct report *r, uint32_t pid)
 static void put_settling(struct page *p, const struct report *r, uint32_t pid)
 {
 	unsigned cnt = 0;
-	char text[120];
+	char text[200], name[24], whose[40] = "";
 
 	for (size_t i = 0; i < r->marks.steps_cnt; i++)
 		cnt += r->marks.steps[i].pid == pid && r->marks.steps[i].is_settling;
 	if (!cnt)
 		return;
-	snprintf(text, sizeof(text), "%u step%s settling: %s what later steps keep", cnt, cnt == 1 ? " is" : "s are",
-		 cnt == 1 ? "it makes" : "they make");
+	if (r->procs_cnt > 1)
+		snprintf(whose, sizeof(whose), " of %s%s", proc_words(name, sizeof(name), r, pid)[0] == 'r' ? "" : "process ",
+			 proc_words(name, sizeof(name), r, pid));
+	snprintf(text, sizeof(text), "%u step%s%s%s settling: %s what later steps keep", cnt, cnt == 1 ? "" : "s", whose,
+		 cnt == 1 ? " is" : " are", cnt == 1 ? "it makes" : "they make");
 	page__item(p, 2, text);
 }
 
