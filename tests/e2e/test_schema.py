@@ -203,7 +203,8 @@ def test_every_command():
         for name in ("mlp", "transformer"):
             job = mt.shared_job(name)
             path = paths[name] = tmp / f"{name}.mtr"
-            grown.record(path, job, grown.after(lambda rep, inner=WITHIN[name]: grown.modules_at_peak(rep) and grown.made_by(rep, inner), 3),
+            grown.record(path, job, grown.after(lambda rep, inner=WITHIN[name]: grown.modules_at_peak(rep) and grown.made_by(rep, inner)
+                                                and any(n["kind"] == "parameter" for n in rep.get("names", {}).get("list", [])), 3),
                          "what all commands tell of", "--stacks", "--stack-size", 4096)
             mt.rest_shared()  # files are read now
             whole = check("report", "report", path, "--json")
