@@ -126,9 +126,10 @@ static int family__init(struct family *f, const struct model *m)
 		f->order[row] = (struct place){ .turn = s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, .row = row };
 	for (uint32_t row = 1; row < s->cnt; row++) {
 		struct report_module_sum own = { 0 };
+		unsigned deep = 0;
 
 		own_sum(m, row, &own);
-		for (uint32_t up = row; up; up = s->rows[up].parent)
+		for (uint32_t up = row; up && deep++ < MODULES_DEEP_MAX; up = s->rows[up].parent)
 			f->order[up].at_peak += own.at_peak;
 	}
 	qsort(f->order, s->cnt, sizeof(*f->order), later);
