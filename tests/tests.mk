@@ -46,3 +46,16 @@ $(B)/tests/gen_recording $(B)/tests/gen_ranks: $(B)/tests/%: tests/bench/%.c $(B
 $(B)/tests/bench_%: tests/bench/bench_%.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests $< $(B)/libmemtrace.a $(LIBS) -o $@
+
+# A change of structure changes no output: those of this tree beside those of BASE, which is built apart and kept. The recordings:
+# those of the tests and one of a job that never ran; better, real ones, too.
+RECORDINGS ?=
+.PHONY: check-same-output
+check-same-output: $(B)/memtrace $(B)/tests/gen_recording ## every report and export beside those of another commit, byte for byte (BASE=COMMIT, RECORDINGS="FILE.mtr…")
+	@git rev-parse -q --verify '$(BASE)^{commit}' >/dev/null || { echo "check-same-output: which commit? BASE=HEAD~1" >&2; exit 2; }
+	@test -d $(B)/base/.git || git clone -qs . $(B)/base
+	@git -C $(B)/base checkout -qf --detach "$$(git rev-parse '$(BASE)^{commit}')"
+	@mkdir -p $(B)/base/build && ln -sfn $(abspath build/uplot) $(B)/base/build/uplot
+	@$(MAKE) --no-print-directory -sC $(B)/base
+	@$(B)/tests/gen_recording 200000 3 $(B)/base/build/gen.mtr
+	@tests/same-output $(B)/base/build/memtrace $(B)/memtrace tests/fuzz/corpus/recording/*.mtr $(B)/base/build/gen.mtr $(RECORDINGS)
