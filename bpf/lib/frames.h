@@ -27,7 +27,8 @@ extern int frames_close_same(struct mt_thread *t, u64 sp, u64 hash);
 /*
  * An operator's site that is in a link's and in the newer one that replaces it: both programs run at each hit, in the same
  * thread, the newer link's first (the kernel puts consumers at the head of a place's list: consumer_add, 6.6 to 6.18).
- * That one tells it, and the other one does not. So no call is told twice, and none is missed when the old link goes.
+ * The newer link's program reports the call, the older one skips it. So no call is reported twice, and none is missed when the
+ * old link goes.
  */
 static __always_inline int is_told(struct mt_thread *t, const struct pt_regs *regs, u64 cookie)
 {

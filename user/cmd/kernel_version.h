@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* kernel_version: whether the kernel is new enough, as `memtrace doctor` and `plan` ask. */
 #ifndef MT_CMD_KERNEL_VERSION_H
 #define MT_CMD_KERNEL_VERSION_H
 

@@ -9,13 +9,14 @@ struct recorded;
 struct recorded_kept;
 struct report;
 
-int is_what_if(const struct options *o);
+int is_what_if(const struct options *o); /* an option asks for that */
+/* Prints it. An exit code (cmd.h), or -errno with *err. */
 int estimate_what_if(const struct options *o, struct err *err);
 /* The report's time base and moment of the peak. Before estimate_kept(). */
 void recorded_as_reported(struct recorded *r, const struct report *rep);
 /*
  * What a recording that was read to its end kept at the peak of the device that is asked for, or of its own. `unknown`: what is
- * not known of it without data flow.
+ * not known of it without data flow. 0, or -errno with *err; *ret is the caller's, for recorded_kept__done.
  */
 int estimate_kept(const struct options *o, const char *path, struct recorded *r, const char *unknown, struct recorded_kept *ret,
 		  struct err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What runs again takes its time: everything from there on is that much later, so that what comes and goes in it has its place.
+ * Recomputation takes time, so everything after it is shifted later by that much.
  */
 #include "estimate/recompute.h"
 

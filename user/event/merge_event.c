@@ -112,7 +112,7 @@ static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 
 /* --- counting ------------------------------------------------------------------------------------------------ */
 
-/* From what it said before to what it says now; a counter that fell began anew. */
+/* Growth since the previous value; a counter that decreased has restarted. */
 static uint64_t more(uint64_t *said, uint64_t now, bool is_base)
 {
 	uint64_t d = is_base || now < *said ? 0 : now - *said;

@@ -41,6 +41,7 @@ struct merge_scan {
 	size_t pids_cnt, pids_cap;
 };
 
+/* All of the file. 0, or -errno with *err; *s is to be given to merge_scan__done either way. */
 int merge_scan__read(struct merge_scan *s, const char *path, struct err *err);
 void merge_scan__done(struct merge_scan *s);
 

@@ -41,8 +41,8 @@ void mtr_frame__move(struct mtr_frame *h, const void *body, uint32_t frame_no, u
 int mtr_frame__check_header(const struct mtr_frame *h);
 int mtr_frame__check_body(const struct mtr_frame *h, const void *body);
 
-struct rec_dec *rec_dec__new(void);
-void rec_dec__free(struct rec_dec *d);
+struct rec_dec *rec_dec__new(void); /* NULL: no memory */
+void rec_dec__free(struct rec_dec *d); /* NULL is fine */
 /*
  * Decodes a body whose checksum is right (which says nothing about who made it: every index and
  * length is checked again). Adds the names to `names`. 0, -EINVAL (not what the format says) or

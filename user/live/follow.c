@@ -218,8 +218,8 @@ static void follow__forget_short(struct follow *f, pid_t pid)
 }
 
 /*
- * A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. has_image: that parent is the
- * one that forked it; else one between them had ended by then, and who knows what program that was.
+ * A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. has_image: the given parent
+ * itself forked it. Otherwise the direct parent has ended, and its program is unknown.
  */
 static void follow__attach_child(struct follow *f, struct process *parent, pid_t pid, uint64_t fork_ns, int has_image)
 {

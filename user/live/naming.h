@@ -50,6 +50,7 @@ struct naming_env {
 	struct tell tell;
 };
 
+/* 0, or -errno with *err; *ret is the caller's, for naming__free, and untouched on failure. What env points at is borrowed. */
 int naming__new(struct naming **ret, const struct naming_env *env, struct err *err);
 void naming__free(struct naming *n); /* waits for a look that is under way */
 uint64_t naming__left_out_cnt(const struct naming *n); /* modules and tensors over the limits of a look (python/walk.h) */

@@ -32,6 +32,7 @@ struct placing_env {
 	struct tell tell;
 };
 
+/* 0, or -errno with *err; *ret is the caller's, for placing__free, and untouched on failure. env->keeper is borrowed. */
 int placing__new(struct placing **ret, const struct placing_env *env, struct err *err);
 void placing__free(struct placing *p); /* NULL is fine */
 int placing__fd(const struct placing *p); /* can be read when placing__done has something to do */

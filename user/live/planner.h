@@ -32,8 +32,9 @@ struct planned {
 	uint64_t took_ns, look_ns; /* look: of that, for its libraries */
 };
 
+/* 0, or -errno with *err; *ret is the caller's, for planner__free, and untouched on failure. */
 int planner__new(struct planner **ret, struct err *err);
-void planner__free(struct planner *p);
+void planner__free(struct planner *p); /* waits some seconds for a plan that is being made; NULL is fine */
 int planner__fd(const struct planner *p); /* readable when a plan waits to be taken */
 /*
  * Asks for a look at t's libraries, and a plan of them (opts->only_new_libs: where some are new): t is held until it is there,

@@ -42,8 +42,9 @@ struct set_how {
 	int is_still; /* nobody runs there: at once */
 };
 
+/* 0, or -errno with *err; *ret is the caller's, for probing__free, and untouched on failure. What env points at is borrowed. */
 int probing__new(struct probing **ret, const struct probing_env *env, struct err *err);
-void probing__free(struct probing *g);
+void probing__free(struct probing *g); /* NULL is fine; probes stay as they are: probing__end */
 
 /* --- of one process: for follow.c ----------------------------------------------------------------------- */
 

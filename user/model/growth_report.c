@@ -134,7 +134,7 @@ static bool is_wanted(const struct growth_row *r, const struct model *m, const s
 	return r->cnt >= GROWTH_BLOCKS_MIN || (over && r->fell_ns && m->now_ns - r->fell_ns < END_NS);
 }
 
-/* `over`: of this process alone, which ends now, and so by what had stayed at its last boundary; NULL: of all that live. */
+/* `over`: only this process, which is ending; judged as of its last boundary. NULL: all live processes. */
 static int suspects__find(struct suspects *all, const struct model *m, const struct proc *over, size_t *ret_total)
 {
 	const struct growth *g = &m->growth;

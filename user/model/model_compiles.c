@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Recompiles: told up to seconds after they were over, so what lived when one began, and what it added, is looked up in what
- * lived lately. That is of all threads of the process: while one compiles another may allocate.
+ * Recompiles are reported up to seconds late, so live bytes at their start, and what they added, are looked up in recent
+ * history (lately.h). That is of all threads of the process: while one compiles another may allocate.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The graph of tensors, as the model has it: when it begins, what it is told then, and what it tells. */
+/* When the data-flow graph is created, what it receives, and what it reports. */
 #include "model/flow/flow.h"
 #include "model/state.h"
 

@@ -28,7 +28,7 @@ bool model__is_the_models(const struct block *b, uint64_t before);
 const struct block *model__saved_alive(const struct model *m, const struct proc *p, const struct saved_block *k); /* or NULL */
 struct module_saved {
 	uint64_t made;	 /* kept, and made there */
-	uint64_t within; /* kept, and it is the innermost that computes it again with all that has it */
+	uint64_t within; /* kept, and this is the innermost module that, recomputed as a whole, would not keep it */
 };
 struct module_saved *model__saved_by_module(const struct model *m); /* by row, malloc'ed; NULL: no memory */
 

@@ -49,6 +49,7 @@ struct plan_file {
 	uint64_t used;
 };
 
+/* The cache's; good until the next plan begins. NULL: it has none. */
 struct plan_file *plan_cache__find(struct plan_cache *c, const struct elf_stamp *stamp, const char *base, int is_exe);
 /* NULL: no memory. Good until the next plan begins. */
 struct plan_file *plan_cache__add(struct plan_cache *c, const struct elf_stamp *stamp, const char *base, int is_exe);
@@ -57,6 +58,6 @@ void plan_cache__begin(struct plan_cache *c);
 struct find *plan_file__find(struct plan_cache *c, struct plan_file *f, const struct find_key *key); /* NULL: there is none */
 /* Takes it over; others may go for it. */
 void plan_file__keep(struct plan_cache *c, struct plan_file *f, struct find *find);
-void find__free(struct find *f);
+void find__free(struct find *f); /* of what no cache has taken; NULL is fine */
 
 #endif

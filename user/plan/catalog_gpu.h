@@ -26,6 +26,7 @@ struct gpu_row {
 	struct mt_seg_spec spec;
 };
 
+/* All rows, which are constant; how many. */
 size_t gpu_rows(const struct gpu_row **ret);
 
 #endif

@@ -42,6 +42,7 @@ struct schema {
 	size_t rets_cnt;
 };
 
+/* 0, or -EINVAL: not a schema, or over a limit; *ret is then not to be used. Its texts lie in `text`. */
 int schema_parse(const char *text, size_t len, struct schema *ret);
 
 enum schema_effect {

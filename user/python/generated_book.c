@@ -192,7 +192,7 @@ static uint32_t keep_names(struct book *p, const uint32_t *next, uint32_t first)
 	return put(p, "", 1) ? 0 : (uint32_t)start;
 }
 
-/* A parent stands before who has its memory, so one pass knows whose it was first; lists are in order, 0 ends them. */
+/* Entries precede those that reuse their memory, so one pass finds each first owner; lists are in order, 0 ends them. */
 void book__tell_reuse(struct book *p)
 {
 	uint32_t cnt = p->f->cnt, *roots = calloc(cnt ? cnt : 1, 4 * sizeof(*roots));

@@ -72,8 +72,9 @@ struct py_look {
 	uint64_t cpu_ns, search_cpu_ns; /* the same of this thread's CPU time */
 };
 
+/* 0; -ENOTSUP: not a known Python; -ENOMEM; with *err. *ret is the caller's, for py_reader__free, untouched on failure. */
 int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, struct err *err);
-void py_reader__free(struct py_reader *r);
+void py_reader__free(struct py_reader *r); /* NULL is fine */
 /*
  * 0; -ENOENT: torch's modules have not been imported; -EAGAIN: the interpreter is not there (yet), or its memory
  * is not; -ENOMEM. ret is valid with 0.
@@ -95,6 +96,7 @@ struct py_compiles_seen;
 int py_reader__compiles(struct py_reader *r, struct py_compiles_seen *seen, struct py_compiles *ret);
 int py_reader__has_compiles(const struct py_reader *r); /* there may be something to look at */
 void py_reader__rest(struct py_reader *r); /* gives memory back until the next look */
+/* The text of a name or a path of the last look; good until the next one. */
 const char *py_reader__text(const struct py_reader *r, uint32_t at);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Labels are those of the moment of writing: what has died by then has the last one that it was told, what lives has learned
- * since. Counters go along as they stood: what is told counts from there. Losses are those of all the time, because what was
- * lost earlier may be missing now.
+ * Labels are as of the time of writing: for freed blocks their last label, for live blocks the current one. Counters are
+ * written as they stood, and readers count from there. Losses are those of the whole trace: what was lost earlier may be
+ * missing now.
  */
 #include "record/past.h"
 

@@ -45,6 +45,7 @@ struct server_opts {
 	void *ctx;
 };
 
+/* 0, or -errno with *err; *ret is the caller's, for server__stop, and untouched on failure. */
 int server__start(struct server **ret, const struct server_opts *opts, struct err *err);
 void server__stop(struct server *s); /* NULL is fine */
 int server__fd(const struct server *s); /* can be read: call server__run */

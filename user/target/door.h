@@ -86,6 +86,7 @@ extern const struct door door_own; /* with our own rights */
 /* Borrowed for good; before there are threads. */
 void door_use(const struct door *door);
 
+/* As the door's own functions (above) by these names: a descriptor or a length that is the caller's, 0, or -errno. */
 int door_file(pid_t pid, enum door_file which);
 int door_text(pid_t pid, enum door_file which, char *buf, size_t cap, size_t *ret_len);
 int door_exe(pid_t pid, struct door_exe *ret);

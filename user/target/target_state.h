@@ -37,9 +37,12 @@ struct target {
 
 /* --- target_files.c -------------------------------------------------------------------------------------- */
 
+/* Both: the error, with words and a hint in *err: -ESRCH; r, or -ESRCH where it means that. */
 int target__no_such(pid_t pid, struct err *err);
 int target__fail(const struct target *t, int r, const char *what, struct err *err);
+/* 0, or -errno: -ESRCH: it is gone, -EFBIG … as proc_io.h says. *ret is malloc'ed, the caller's, ends with NUL. */
 int target__read_file(const struct target *t, enum door_file which, size_t cap, char **ret, size_t *ret_len);
+/* 0 or -errno; -ESRCH: it is gone, or dead and not yet waited for. */
 int target__stat(const struct target *t, struct proc_stat *ret);
 
 /* --- target_libs.c ----------------------------------------------------------------------------------- */

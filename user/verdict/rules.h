@@ -67,9 +67,9 @@ struct judge;
 #define RECOMPILE_PERCENT 10		  /* … one of them took so many of the peak's bytes more */
 
 /* --- the peak */
-#define MOST_PERCENT 60		/* of it: activations, or state, are what it is about */
-#define NEAR_PART 100		/* of it: so much less still counts as reached */
-#define PART_PERCENT 5		/* of it: parts below are not named, and savings below not proposed */
+#define MOST_PERCENT 60		/* of the peak: activations, or state, are what it is about */
+#define NEAR_PART 100		/* a part of the peak: so much less still counts as reached */
+#define PART_PERCENT 5		/* of the peak: parts below are not named, and savings below not proposed */
 #define MODULE_PERCENT 50	/* of what a module made: where one inside it has so much, it is that one's */
 #define GAIN_LEAST (2ull << 20) /* the smallest piece that a GPU's allocator asks its driver for: less moves no limit */
 #define GAIN_OF_REFUSED 10	/* a part of what was refused the last time; less would not have helped */

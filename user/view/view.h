@@ -31,7 +31,7 @@ struct view_opts {
 	int is_brief;	 /* JSON: without series and symbols, and of processes VIEW_BRIEF_PROCS */
 };
 
-#define VIEW_BRIEF_PROCS 64 /* the last ones; one that is there goes before one that ended, and that before a helper that did */
+#define VIEW_BRIEF_PROCS 64 /* at most, the latest; live processes before ended ones, ended before helpers that ended */
 
 /* 0 or -errno of a failed write. */
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * carried: where blocks lie of which nothing was seen since a gap began, in order of address: what is allocated there, or
- * across one's edge, says that it is gone. The blocks themselves say whether that still holds (struct block: carried).
+ * carried: addresses of blocks not observed since a gap began, in order. An allocation that overlaps one proves that the block
+ * was freed. Whether a block is still one of these is in the block itself (struct block: carried).
  *
  * Made at once when a gap begins, and thrown away when all is settled. Holds CARRIED_MAX; of more, those beyond are not found
  * by what lies across them, and leave when the step for meeting is over, as all do that nobody used.

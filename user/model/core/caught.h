@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * caught: blocks of which it was told where they are made (EV_CAUGHT), to find the line of what grows. Most die at once; of the
- * others those say it that are blocks of a suspect when a report is made. At most CAUGHT_MAX that live; then each new one takes
- * the place of another.
+ * caught: blocks whose allocation stack was captured (EV_CAUGHT), used to find the line of a leak. Most are freed at once;
+ * only those count that are still live, and a suspect's, when a report is made. At most CAUGHT_MAX live ones; then each new one
+ * takes the place of another.
  */
 #ifndef MT_MODEL_CAUGHT_H
 #define MT_MODEL_CAUGHT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * holders: what was said of who holds memory that grows (EV_HELD), each told by one block of it. What it is said of is found
- * when a report is made: the block's place then. At most HOLDERS_MAX; then the oldest goes.
+ * holders: reports of who holds growing memory (EV_HELD), one block each. The block's growing place is looked up when a report
+ * is made. At most HOLDERS_MAX; then the oldest is dropped.
  */
 #ifndef MT_MODEL_HOLDERS_H
 #define MT_MODEL_HOLDERS_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A piece that ends is added to the one of each level that it is a part of. The piece under way has what was so far, when it is
- * asked for: its end is not there yet, so it says only that there was more.
+ * A finished piece is added to its parent at each level. The unfinished piece has only what was seen so far.
  */
 #include "model/core/lately.h"
 

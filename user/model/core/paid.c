@@ -86,8 +86,8 @@ bool paid__is_measured(const struct paid *p)
 }
 
 /*
- * What marks took since the stretch began: they are hit in it as in the rest behind it, and are in both of what is compared
- * there. What the stretch itself cost was no time of the job's.
+ * What marks took since the stretch began. Marks are hit inside and outside of a stretch, so their cost cancels out in the
+ * comparison. What the stretch itself cost was no time of the job's.
  */
 static double paid__marks(const struct paid *p, uint64_t now_ns)
 {

@@ -52,7 +52,7 @@ void tally__done(struct tally *t);
 /* Makes room for a device's cells. 0 or -ENOMEM. */
 int tally__add_dev(struct tally *t, unsigned dev_idx);
 uint32_t tally__add_row(struct tally *t, name_id name, bool is_node);
-/* A row that has no name yet; 0: full. And its name: it is that name's row, or is shown with the one that there is. */
+/* A row without a name (0: table full). Naming it later merges it with an existing row of that name for display. */
 uint32_t tally__add_shadow(struct tally *t);
 void tally__hide(struct tally *t); /* a gap begins */
 void tally__name_shadow(struct tally *t, uint32_t row, name_id name);

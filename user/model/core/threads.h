@@ -119,7 +119,7 @@ static inline void thread__settle(struct thread *t, unsigned depth, uint32_t seq
 		*leaf = (struct frame){ .seq = seq }; /* its record was lost */
 }
 
-/* Where the block that is allocated here was: what was told just before, if it was told of it. Told once. */
+/* The stack that STACK_AT reported for this address just before; returned once, 0 if there was none. */
 static inline uint32_t thread__stack(struct thread *t, uint64_t ptr)
 {
 	uint32_t stack = t->stack_ptr == ptr ? t->stack : 0;

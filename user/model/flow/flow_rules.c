@@ -485,8 +485,8 @@ void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e)
 }
 
 /*
- * What it was when it was seen late: later versions may depend on a parameter (an average of weights is written from them), and
- * with them the block does, but that one is what it was called when nothing of it did.
+ * The label it had when seen late: later versions may depend on a parameter (an average of weights is written from them), this
+ * one did not.
  */
 static bool is_first_input(const struct fblock *f, const struct span *s)
 {

@@ -77,7 +77,7 @@ static int is_told(const struct export_ctx *c, const struct tl_event *ev)
 	return export_rows__has(c, ev) && ev->kind != TL_NODE; /* a node's blocks are no columns */
 }
 
-/* When it began, the most bytes that it added as its size, its id as its name, and behind all columns how long it took. */
+/* Columns: time = start, size = peak bytes added, name = compile id; last = duration (ns). */
 static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;

@@ -38,8 +38,9 @@ struct feed_ops {
 
 struct feed;
 
+/* 0 or -ENOMEM; *ret is the caller's, for feed__free, and untouched on failure. to, ops and c are borrowed for its life. */
 int feed__new(struct feed **ret, const struct export_to *to, const struct feed_ops *ops, struct export_ctx *c);
-void feed__free(struct feed *f);
+void feed__free(struct feed *f); /* NULL is fine */
 int feed__event(struct feed *f, const struct tl_event *ev); /* 0 or -errno */
 void feed__end(struct feed *f);				    /* ends what is open */
 

@@ -27,7 +27,7 @@ extern const struct table proc_table;
 /* For people: those that held something before the others, as they came. *at starts at 0; NULL ends it. */
 const struct report_proc *proc_next(const struct report *r, size_t *at);
 void procs_text(struct page *p, const struct report *r, size_t top, int is_brief);
-/* Of more than `max` the last ones; one that is there goes before one that ended. */
+/* At most `max`, the latest; live processes before ended ones. */
 void procs_json(struct json *j, const struct report *r, size_t max);
 
 /* devices.c: devices side by side, what the driver gave them, what is on them by category; rows: report_dev, cat_row */
