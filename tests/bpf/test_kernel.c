@@ -33,6 +33,7 @@
 #include "base/err.h"
 #include "memtrace/shared.h"
 #include "event/decode.h"
+#include "event/packed.h"
 #include "memtrace.skel.h"
 #include "plan/plan.h"
 #include "trace/cookies.h"
@@ -322,7 +323,7 @@ static int by_time(const void *a, const void *b)
 		return x->ts_ns < y->ts_ns ? -1 : 1;
 	if (x->kind != EV_ARG || y->kind != EV_ARG)
 		return (x->kind == EV_ARG) - (y->kind == EV_ARG);
-	return (int)(x->aux & 0xff) - (int)(y->aux & 0xff) ?: (int)(x->aux >> 16) - (int)(y->aux >> 16);
+	return event_arg_index(x) - event_arg_index(y) ?: event_arg_item(x) - event_arg_item(y);
 }
 
 static void rig__collected(struct rig *r)

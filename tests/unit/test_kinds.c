@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "event/kinds.h"
+#include "event/packed.h"
 
 #define ALL_KINDS 256
 
@@ -72,6 +73,43 @@ static void a_thing_is_its_field(void **state)
 	assert_int_equal(event_from(&ev), 2);
 }
 
+/* They are in recordings: no bit may move. */
+static void packed_fields_are_where_they_were(void **state)
+{
+	struct ev_was_flow w = { .flags = 0x89abcdef, .marks = 0xa5f00d, .made = 0x42, .category = 7, .shown = 5,
+				 .by_backward = 1 };
+	struct event ev = { .aux = event_arg_aux(2, 0x81, 3) };
+
+	(void)state;
+	assert_int_equal(ev.aux, 0x00038102);
+	assert_int_equal(event_arg_index(&ev), 2);
+	assert_int_equal(event_arg_flags(&ev), 0x81);
+	assert_int_equal(event_arg_item(&ev), 3);
+
+	ev = (struct event){ .size = event_level_size(7, 100), .seq = event_level_seq(0.02) };
+	assert_int_equal(ev.size, 0x6400000007);
+	assert_int_equal(ev.seq, 20000);
+	assert_int_equal(event_level_steps(&ev), 7);
+	assert_int_equal(event_level_align(&ev), 100);
+	assert_true(event_level_share(&ev) == 0.02);
+	ev.seq = EV_LEVEL_BUDGET;
+	assert_true(event_level_share(&ev) == 1);
+
+	ev = (struct event){ .ts_ns = 10, .addr = 4 };
+	assert_int_equal(event_began_ns(&ev), 6);
+	ev.addr = 11;
+	assert_int_equal(event_began_ns(&ev), 0);
+
+	event_put_was_flow(&ev, &w);
+	assert_true(ev.size == 0xa542f00d89abcdef);
+	assert_int_equal(ev.aux, 0x157);
+	w = event_was_flow(&ev);
+	assert_true(w.flags == 0x89abcdef && w.marks == 0xa5f00d && w.made == 0x42);
+	assert_true(w.category == 7 && w.shown == 5 && w.by_backward == 1);
+	ev.aux = event_was_aux(EV_REGION_BITS, 2);
+	assert_int_equal(ev.aux, 0x2fffff);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -79,6 +117,7 @@ int main(void)
 		cmocka_unit_test(records_are_of_the_ring),
 		cmocka_unit_test(rows_agree_with_themselves),
 		cmocka_unit_test(a_thing_is_its_field),
+		cmocka_unit_test(packed_fields_are_where_they_were),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* When a session is at which level (live/levels.h, cadence.h), and what a model makes of the gaps (model_levels.c, gaps.h). */
 #include <math.h>
 
+#include "event/packed.h"
 #include "live/levels.h"
 #include "memtrace/loss.h"
 #include "model/core/carried.h"
@@ -361,7 +362,7 @@ static void a_window_waits_for_its_step(void **state)
 	(void)state;
 	l.cadence.align_steps = 1000;
 	open_window(1);
-	assert_int_equal(told.size, 3 | 1000ull << EV_LEVEL_ALIGN);
+	assert_int_equal(told.size, event_level_size(3, 1000));
 	now.state = EV_LEVEL_TAIL;
 	assert_int_equal(turn(SEC), LEVELS_LOWER);
 	close_window(0);
@@ -609,7 +610,7 @@ static void windows_begin_at_their_step(void **state)
 		count(i + 94);
 	}
 	go_down();
-	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2 | 100ull << EV_LEVEL_ALIGN);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, event_level_size(2, 100));
 	step(); /* 98 */
 	assert_int_equal(state_of(), EV_LEVEL_ARMED);
 	step(); /* 99: it begins with 100 */
@@ -631,7 +632,7 @@ static void unknown_numbers_keep_nobody_waiting(void **state)
 	(void)state;
 	step();
 	go_down();
-	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2 | 100ull << EV_LEVEL_ALIGN);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, event_level_size(2, 100));
 	step();
 	assert_int_equal(state_of(), EV_LEVEL_MEETING);
 	step();

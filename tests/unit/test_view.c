@@ -425,6 +425,10 @@ static void test_live_lines(void **state)
 
 /* --- exports --------------------------------------------------------------------------------------------- */
 
+#define DECISION(at, where, bytes, block, ver, process, thread, operator, around, what, device, category, open) \
+	{ .ts_ns = at, .ptr = where, .size = bytes, .id = block, .version = ver, .pid = process, .tid = thread, \
+	  .op = operator, .region = around, .kind = what, .dev = device, .cat = category, .depth = open }
+
 static void export_golden(const char *format, const char *file)
 {
 	const struct export_format *f = export_format_find(format);
@@ -432,22 +436,22 @@ static void export_golden(const char *format, const char *file)
 	name_id op = names__add(names, "aten::addmm"), bad = names__add(names, HOSTILE);
 	struct report r = fix_report();
 	const struct tl_event evs[] = {
-		{ 10, 0, 0, 0, 0, 1, 2, op, NAME_NONE, TL_OP, 0, 0, 3 },
-		{ 20, 0x7f0012345678, 4096, 1, 0, 1, 2, op, bad, TL_CREATE, MT_DEV_CPU, CAT_UNKNOWN, 1 },
-		{ 30, 0x1000, TL_SIZE_UNKNOWN, 2, 0, 1, 2, NAME_NONE, NAME_NONE, TL_PREEXISTING, MT_DEV_HOST, 0, 0 },
-		{ 40, 0x7f0012345678, 4096, 1, 1, 1, 2, op, op, TL_VERSION, MT_DEV_CPU, CAT_GRADIENT, 1 },
-		{ 50, 0x7f0012345678, 4096, 1, 1, 1, 9, bad, bad, TL_DESTROY, MT_DEV_CUDA0 + 3, 200, 1 },
-		{ 60, 0, 0, 0, 0, 1, 2, NAME_NONE, bad, TL_REGION, 0, 0, 0 },
-		{ 70, 0, 0, 0, 0, 1, 2, NAME_NONE, op, TL_REGION_END, 0, 0, 0 },
-		{ 80, 17, 0, 0, 0, 1, 2, NAME_NONE, NAME_NONE, TL_STEP, 0, 0, 0 },
-		{ 90, 0, UINT64_MAX - 1, 0, 0, 1, 2, op, NAME_NONE, TL_OOM, MT_DEV_CPU, 0, 0 },
-		{ 100, 0x2000, 12, 5, 0, 1, 2, op, bad, TL_TAG, MT_DEV_CPU, CAT_PARAMETER, 0 },
-		{ 110, 0, 0, 0, 0, 1, 2, (name_id){ 777 }, NAME_NONE, TL_OP, 0, 0, 0 },
-		{ 120, 0, 0, 0, 0, 1, 2, op, op, 99, 0, 0, 0 },
-		{ .ts_ns = 130, .ptr = 65, .size = 40, .id = 4096, .version = 412, .pid = 1, .op = op, .region = bad, .key = op,
-		  .kind = TL_COMPILED, .depth = EV_COMPILED_AGAIN },
-		{ .ts_ns = 140, .ptr = 66, .size = 41, .id = TL_SIZE_UNKNOWN, .pid = 1, .key = op, .kind = TL_COMPILED,
-		  .depth = EV_COMPILED_BACKWARD },
+		DECISION(10, 0, 0, 0, 0, 1, 2, op, NAME_NONE, TL_OP, 0, 0, 3),
+		DECISION(20, 0x7f0012345678, 4096, 1, 0, 1, 2, op, bad, TL_CREATE, MT_DEV_CPU, CAT_UNKNOWN, 1),
+		DECISION(30, 0x1000, TL_SIZE_UNKNOWN, 2, 0, 1, 2, NAME_NONE, NAME_NONE, TL_PREEXISTING, MT_DEV_HOST, 0, 0),
+		DECISION(40, 0x7f0012345678, 4096, 1, 1, 1, 2, op, op, TL_VERSION, MT_DEV_CPU, CAT_GRADIENT, 1),
+		DECISION(50, 0x7f0012345678, 4096, 1, 1, 1, 9, bad, bad, TL_DESTROY, MT_DEV_CUDA0 + 3, 200, 1),
+		DECISION(60, 0, 0, 0, 0, 1, 2, NAME_NONE, bad, TL_REGION, 0, 0, 0),
+		DECISION(70, 0, 0, 0, 0, 1, 2, NAME_NONE, op, TL_REGION_END, 0, 0, 0),
+		DECISION(80, 17, 0, 0, 0, 1, 2, NAME_NONE, NAME_NONE, TL_STEP, 0, 0, 0),
+		DECISION(90, 0, UINT64_MAX - 1, 0, 0, 1, 2, op, NAME_NONE, TL_OOM, MT_DEV_CPU, 0, 0),
+		DECISION(100, 0x2000, 12, 5, 0, 1, 2, op, bad, TL_TAG, MT_DEV_CPU, CAT_PARAMETER, 0),
+		DECISION(110, 0, 0, 0, 0, 1, 2, (name_id){ 777 }, NAME_NONE, TL_OP, 0, 0, 0),
+		DECISION(120, 0, 0, 0, 0, 1, 2, op, op, 99, 0, 0, 0),
+		{ .ts_ns = 130, .begin_ns = 65, .took_ns = 40, .added = 4096, .step = 412, .pid = 1, .function = op,
+		  .reason = bad, .compile_id = op, .kind = TL_COMPILED, .compiled = EV_COMPILED_AGAIN },
+		{ .ts_ns = 140, .begin_ns = 66, .took_ns = 41, .added = TL_SIZE_UNKNOWN, .pid = 1, .compile_id = op,
+		  .kind = TL_COMPILED, .compiled = EV_COMPILED_BACKWARD },
 	};
 	struct export_ctx *c = NULL;
 	struct mem m;

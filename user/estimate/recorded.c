@@ -239,12 +239,12 @@ static int on_node(struct recorded *r, const struct tl_event *ev)
 
 static int on_frame(struct recorded *r, const struct tl_event *ev)
 {
-	if (ev->id >= RECORDED_BLOCKS_MAX)
+	if (ev->node >= RECORDED_BLOCKS_MAX)
 		return 0;
-	if (!array_reaches(r->frames, r->frames_cap, ev->id, 1024))
+	if (!array_reaches(r->frames, r->frames_cap, ev->node, 1024))
 		return -ENOMEM;
-	r->frames[ev->id] = (struct recorded_frame){ .function = ev->op, .file = ev->region, .line = ev->version,
-						     .parent = (uint32_t)ev->ptr, .kind = ev->depth };
+	r->frames[ev->node] = (struct recorded_frame){ .function = ev->function, .file = ev->file, .line = ev->line,
+						       .parent = (uint32_t)ev->parent, .kind = ev->frame_kind };
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "event/kinds.h"
+#include "event/packed.h"
 
 #define HASHES_MAX NAMES_MAX /* one for each name at most */
 
@@ -350,7 +351,7 @@ void decode__arg(const void *rec, size_t i, const struct event *ev, struct event
 		.depth = opens_frame && ev->depth < MT_FRAMES_MAX ? (uint8_t)(ev->depth + 1) : ev->depth,
 		.addr = a->ptr,
 		.size = a->size,
-		.aux = a->index | (uint32_t)a->flags << 8 | (uint32_t)a->item << 16,
+		.aux = event_arg_aux(a->index, a->flags, a->item),
 	};
 }
 

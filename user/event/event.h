@@ -43,7 +43,7 @@ enum ev_kind {
 			  such event: each hit is an event of its own. */
 	EV_ARG = 79,   /* flow: a tensor argument of the frame (pid, tid, seq) opened just before: addr = data
 			  pointer of its storage (0 = none), size = bytes of the storage,
-			  aux = index | flags << 8 | item << 16 (struct mt_flow_arg); seq = the frame's,
+			  aux = place, flags, item (event_arg_…, packed.h); seq = the frame's,
 			  depth = frames open with it, dev = the storage's, flags = enum mt_class, name = none.
 			  Follows its OP, APPLY or ACC event at the same time, all of them together. */
 	EV_NVML = 80,  /* NVML's word on device dev. pid 0: size = bytes used of it by all, addr = all that it has;
@@ -64,11 +64,9 @@ enum ev_kind {
 			  before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that was allocated since is
 			  another one */
 	/* what lived when a recording begins in the middle of a trace (record/window.h), after all else that is known then: */
-	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = id of
-			  the region's name | enum block_from << 20, flags = enum ev_was */
-	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags of the data flow (model/flow_state.h)
-			     | its marks << 32 | enum ev_place << 48, aux = category | one that is shown meanwhile << 4
-			     | made by backward << 8 */
+	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = the
+			  region's name and enum block_from (packed.h), flags = enum ev_was */
+	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev; size and aux: event_was_flow (packed.h) */
 	EV_MODULE = 92, /* an nn.Module: pid, addr = its Python object, size = that of the module it is in (0: none),
 			   name = path from its root ("" = it is one), root = the root's label, type = its class */
 	EV_MODULE_AT = 93, /* pid, tid, addr = the module whose forward runs here from now on (0: none), flags = enum
@@ -82,26 +80,25 @@ enum ev_kind {
 	EV_LATE_OP = 98, /* pid, name = operator that was idle until now, ts_ns = when its probe was set again; size = ns before
 			    that in which its calls may have been missed */
 	EV_ATTACH = 99, /* the operators of process pid get their probes, in slices, while it runs. flags = EV_ATTACH_BEGINS:
-			   from now on; else that is over: addr = sites set, size = ns since it began, aux = slices,
-			   seq = the longest of them in us */
+			   from now on; else that is over: sites = those set, took_ns = since it began, slices, and
+			   longest_us of one of them */
 	EV_PLACE = 100, /* what a place of allocations is (ALLOC's name): pid, name = the place's, addr = name id of the
 			   operator that stands for it ("inductor: extern_kernels.mm (aten.mm)"), 0: none does, flags = enum
 			   ev_place, size = of which code object (0: not known), key = its buffer ("buf7 float32[512,512], then
 			   buf8"), type = its source nodes ("linear_11, mm_3"), root = its file and line. May come after them */
 	EV_LEVEL = 101, /* how much is traced from now on: flags = enum ev_level_state, depth = enum mt_level, the least that is
 			   set, addr = number of the window, aux = process whose steps are counted (and whose machine is meant),
-			   size = whole steps to trace, after which the window is over (0: until it is told), and from
-			   EV_LEVEL_ALIGN on: the first of them has a multiple of that as its number (0: any; EV_STEPS),
-			   seq = budget, in parts of EV_LEVEL_BUDGET (0: there is none), dev = enum ev_level_why */
+			   size = whole steps to trace, after which the window is over (0: until it is told), and what
+			   the number of the first of them is a multiple of (0: any; EV_STEPS), seq = budget (0: there is
+			   none; event_level_…, packed.h), dev = enum ev_level_why */
 	EV_HELD = 102, /* who holds memory that grows, as Python was looked at: pid, dev, addr = a block of it, name = path of
 			  the container ("__main__.losses"), type = its class, key = whose variable that begins with, size =
 			  items of it that hold such memory; 0: no container does, and flags = EV_HELD_UNSEEN if Python has
 			  no tensor of most of it */
-	EV_COMPILED = 103, /* torch.compile has compiled: pid, addr = how long before now that began, in ns, size = how long it
-			      took, root = its id ("0/1"), key = the function ("forward (train.py:6)"), name = why again,
-			      none: the first time, type = why no code came of it, none: it did, flags = enum ev_compiled,
-			      bits. With EV_COMPILED_MISSED nothing of this: size = so many more were over, of which nothing
-			      is known */
+	EV_COMPILED = 103, /* torch.compile has compiled: pid, ago_ns = how long before now that began, took_ns, root = its
+			      id ("0/1"), key = the function ("forward (train.py:6)"), name = why again, none: the first time,
+			      type = why no code came of it, none: it did, flags = enum ev_compiled, bits. With
+			      EV_COMPILED_MISSED nothing of this: size = so many more were over, of which nothing is known */
 	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
 			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
 	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as that was read (live/counting.h) */
@@ -126,8 +123,6 @@ enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_
 		      EV_LEVEL_STATES };
 /* Why a window: it was due, or somebody or something asked for it. */
 enum ev_level_why { EV_WHY_DUE = 0, EV_WHY_ASKED, EV_WHY_RSS, EV_WHY_GPU, EV_WHY_ODD_STEP, EV_WHY_REFUSED, EV_WHY_MAX };
-#define EV_LEVEL_BUDGET 1000000u
-#define EV_LEVEL_ALIGN 32 /* bits of size */
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
 #define STACK_SIZE_DEFAULT (1u << 20) /* --stacks: blocks below get none, if nobody says otherwise */
 
@@ -159,8 +154,15 @@ enum ev_proc_how { EV_PROC_ATTACHED = 0, EV_PROC_LAUNCHED = 1, EV_PROC_FORKED = 
 
 struct event {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; never decreases after order */
-	uint64_t addr;	/* as in enum mt_kind / ev_kind, hashes and cookies replaced by `name` */
-	uint64_t size;
+	union {
+		uint64_t addr;	 /* as in enum mt_kind / ev_kind, hashes and cookies replaced by `name` */
+		uint64_t ago_ns; /* EV_COMPILED */
+		uint64_t sites;	 /* EV_ATTACH */
+	};
+	union {
+		uint64_t size;
+		uint64_t took_ns; /* EV_COMPILED, EV_ATTACH */
+	};
 	uint32_t pid;
 	union {
 		uint32_t tid;
@@ -169,6 +171,7 @@ struct event {
 	union {
 		uint32_t seq; /* frame number, see memtrace/event.h */
 		name_id type; /* EV_TENSOR, EV_MODULE, EV_HELD, EV_COMPILED, EV_PLACE */
+		uint32_t longest_us; /* EV_ATTACH */
 	};
 	name_id name;  /* operator, node, region, tag, comm …; 0 = none */
 	uint8_t kind;  /* enum mt_kind or ev_kind */
@@ -178,6 +181,7 @@ struct event {
 	union {
 		uint32_t aux;
 		name_id key; /* EV_TENSOR, EV_HELD, EV_COMPILED, EV_PLACE */
+		uint32_t slices; /* EV_ATTACH */
 	};
 };
 

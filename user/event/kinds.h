@@ -92,19 +92,4 @@ static inline int event_is_counter(uint8_t kind)
 	return event_row(kind)->sum_addr || event_row(kind)->sum_size;
 }
 
-/* EV_WAS's aux: the id of the region's name, and enum block_from (model/blocks.h). */
-#define EV_REGION_BITS 0xfffffu
-static inline uint32_t event_region(const struct event *ev)
-{
-	return ev->aux & EV_REGION_BITS;
-}
-static inline uint32_t event_from(const struct event *ev)
-{
-	return ev->aux >> 20 & 3;
-}
-static inline uint32_t event_was_aux(uint32_t region, uint32_t from)
-{
-	return (region & EV_REGION_BITS) | from << 20;
-}
-
 #endif

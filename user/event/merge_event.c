@@ -11,6 +11,7 @@
 #include "base/seed.h"
 #include "event/kinds.h"
 #include "event/merge_state.h"
+#include "event/packed.h"
 #include "event/recording.h"
 
 #define PID_BITS ((1u << EV_MACHINE_SHIFT) - 1)

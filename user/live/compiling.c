@@ -58,9 +58,9 @@ static name_id name_of(const struct tell *tell, pid_t pid, const char *text)
 static void say(const struct look_job *j, const struct py_compile *c, const struct tell *tell, uint64_t told_ns)
 {
 	struct event ev = { .kind = EV_COMPILED, .ts_ns = told_ns, .pid = (uint32_t)j->pid,
-			    .size = c->end_ns - c->begin_ns };
+			    .took_ns = c->end_ns - c->begin_ns };
 
-	ev.addr = c->begin_ns < j->wall_ns ? j->wall_ns - c->begin_ns + (told_ns - j->now_ns) : 0;
+	ev.ago_ns = c->begin_ns < j->wall_ns ? j->wall_ns - c->begin_ns + (told_ns - j->now_ns) : 0;
 	ev.flags = (uint8_t)((c->is_backward ? EV_COMPILED_BACKWARD : 0) | (is_again(c) ? EV_COMPILED_AGAIN : 0));
 	ev.root = name_of(tell, j->pid, c->id);
 	ev.key = name_of(tell, j->pid, c->function);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "live/levels.h"
 
+#include "event/packed.h"
+
 #define CLOSING_ASK_NS 20000000ull /* between two questions whether all has gone */
 #define STILL_LEAST_NS 2000000000ull /* of less marks are not taken away and set again */
 #define LEAD_NS 500000000ull /* until it is known how long probes take to be set */
@@ -10,8 +12,8 @@ static struct event levels__event(struct levels *l, const struct levels_seen *se
 	l->told_ns = seen->now_ns;
 	return (struct event){ .kind = EV_LEVEL, .flags = state, .depth = level, .addr = l->number, .dev = l->why,
 			       .aux = (uint32_t)seen->pid,
-			       .size = l->slice || l->is_all ? 0 : l->cadence.steps | l->cadence.align_steps << EV_LEVEL_ALIGN,
-			       .seq = (uint32_t)(l->cadence.budget.share * EV_LEVEL_BUDGET + 0.5) };
+			       .size = l->slice || l->is_all ? 0 : event_level_size(l->cadence.steps, l->cadence.align_steps),
+			       .seq = event_level_seq(l->cadence.budget.share) };
 }
 
 enum mt_level levels__low(const struct levels *l)

@@ -147,8 +147,9 @@ static void probing__push_attach(struct probing *g, const struct setting *one)
 
 	if (one->begin_ns)
 		tell__event(&g->env.tell, (struct event){
-			.ts_ns = now, .kind = EV_ATTACH, .pid = (uint32_t)one->p->pid, .addr = one->st.attached,
-			.size = now - one->begin_ns, .aux = one->st.slices, .seq = (uint32_t)(one->st.longest_ns / 1000) });
+			.ts_ns = now, .kind = EV_ATTACH, .pid = (uint32_t)one->p->pid, .sites = one->st.attached,
+			.took_ns = now - one->begin_ns, .slices = one->st.slices,
+			.longest_us = (uint32_t)(one->st.longest_ns / 1000) });
 }
 
 /* What was set is known now; with -ECANCELED a part. Late operators were not charged before. */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "event/packed.h"
 #include "live/followed.h"
 #include "live/probing.h"
 #include "model/core/paid.h"
@@ -297,5 +298,5 @@ void windows__end(struct windows *w)
 	windows__see(w, &seen);
 	tell__event(&w->tell, (struct event){ .kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_FULL,
 					      .addr = w->levels.number, .aux = (uint32_t)seen.pid,
-					      .seq = (uint32_t)(w->levels.cadence.budget.share * EV_LEVEL_BUDGET + 0.5) });
+					      .seq = event_level_seq(w->levels.cadence.budget.share) });
 }

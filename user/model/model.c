@@ -113,8 +113,8 @@ static void model__oom(struct model *m, const struct event *ev)
 
 static void model__stack(struct model *m, const struct event *ev)
 {
-	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_STACK, .id = ev->seq, .ptr = ev->size, .op = ev->name,
-			       .region = { (uint32_t)ev->addr }, .version = ev->aux, .depth = ev->flags };
+	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_STACK, .node = ev->seq, .parent = ev->size, .function = ev->name,
+			       .file = { (uint32_t)ev->addr }, .line = ev->aux, .frame_kind = ev->flags };
 
 	if (ev->seq && ev->seq <= m->stacks.defs_cnt)
 		return; /* told again to a recording that began later */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event/packed.h"
 #include "model/model_compiles.h"
 #include "model/reports.h"
 #include "model/state.h"
@@ -40,25 +41,25 @@ static bool find_bytes(struct model *m, struct proc *p, uint64_t begin_ns, uint6
 void model__compiled(struct model *m, const struct event *ev)
 {
 	struct proc *p = procs__find(&m->procs, ev->pid);
-	uint64_t begin_ns = ev->addr < ev->ts_ns ? ev->ts_ns - ev->addr : 0;
+	uint64_t begin_ns = event_began_ns(ev);
 	const struct compiled *k;
 	struct lately_at at;
-	bool knows = find_bytes(m, p, begin_ns, begin_ns + ev->size, &at);
+	bool knows = find_bytes(m, p, begin_ns, begin_ns + ev->took_ns, &at);
 	struct tl_event tl = model__tl_of(m, ev, TL_COMPILED);
 
 	k = compiles__told(&m->compiles, m->names, ev, m->start_ts_ns, knows ? &at : NULL);
 	if (!k)
 		return;
 	tl.tid = 0;
-	tl.ptr = begin_ns;
-	tl.size = ev->size;
-	tl.id = knows ? at.peak - at.live : TL_SIZE_UNKNOWN;
-	tl.version = knows && at.step < UINT32_MAX ? (uint32_t)at.step : 0;
-	tl.op = k->function;
-	tl.region = ev->name;
-	tl.key = ev->root;
-	tl.type = ev->type;
-	tl.depth = ev->flags;
+	tl.begin_ns = begin_ns;
+	tl.took_ns = ev->took_ns;
+	tl.added = knows ? at.peak - at.live : TL_SIZE_UNKNOWN;
+	tl.step = knows && at.step < UINT32_MAX ? (uint32_t)at.step : 0;
+	tl.function = k->function;
+	tl.reason = ev->name;
+	tl.compile_id = ev->root;
+	tl.failed = ev->type;
+	tl.compiled = ev->flags;
 	model__tell(m, &tl);
 }
 

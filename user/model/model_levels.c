@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "event/packed.h"
 #include "model/flow/flow.h"
 #include "model/model_blocks.h"
 #include "model/model_learned.h"
@@ -301,7 +302,7 @@ void model__level(struct model *m, const struct event *ev)
 	}
 	s->pid = ev->aux;
 	s->level = ev->depth;
-	s->budget = ev->seq < EV_LEVEL_BUDGET ? (double)ev->seq / EV_LEVEL_BUDGET : 1;
+	s->budget = event_level_share(ev);
 	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
 	if (ev->flags == EV_LEVEL_REST) {
 		s->has_rested = true;
@@ -313,9 +314,9 @@ void model__level(struct model *m, const struct event *ev)
 		sampler__steps_again(s, m->now_ns);
 	s->window = ev->addr;
 	s->why = ev->dev;
-	s->want = ev->size & ((1ull << EV_LEVEL_ALIGN) - 1);
+	s->want = event_level_steps(ev);
 	s->is_all = !s->want && (s->is_all || ev->flags == EV_LEVEL_ARMED) && ev->flags >= EV_LEVEL_ARMED;
-	s->align = ev->size >> EV_LEVEL_ALIGN;
+	s->align = event_level_align(ev);
 	sampler__to(s, m, ev->flags);
 	model__learned_level(m, s);
 }
@@ -396,8 +397,8 @@ int model__each_level(const struct model *m, event_fn fn, void *ctx)
 		uint8_t state = s->state == EV_LEVEL_MEETING ? EV_LEVEL_ARMED : s->state;
 		struct event ev = { .ts_ns = m->now_ns, .kind = EV_LEVEL, .aux = s->pid, .flags = state, .depth = s->level,
 				    .addr = s->window,
-				    .size = (s->state == EV_LEVEL_TRACED ? s->left : s->want) | s->align << EV_LEVEL_ALIGN,
-				    .dev = s->why, .seq = (uint32_t)(s->budget * EV_LEVEL_BUDGET + 0.5) };
+				    .size = event_level_size(s->state == EV_LEVEL_TRACED ? s->left : s->want, s->align),
+				    .dev = s->why, .seq = event_level_seq(s->budget) };
 
 		r = has_all ? 0 : fn(ctx, &ev);
 	}

@@ -3,7 +3,7 @@
  * A recording that begins in the middle: what this model knows, as events (model_was.c: a model that is told them). What
  * the graph knows of a block goes along, so that what is made of it later gets the label that it would have had.
  */
-#include "event/kinds.h"
+#include "event/packed.h"
 #include "model/flow/flow.h"
 #include "model/model_blocks.h"
 #include "model/model_modules.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* A model that is told what another one knew (model_memory.c): blocks that live from now on, and are nobody's allocations. */
-#include "event/kinds.h"
+#include "event/packed.h"
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
 #include "model/segments/segments.h"

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/names.h"
 #include "event/kinds.h"
+#include "event/packed.h"
 #include "event/recording.h"
 #include "model/core/blocks.h"
 

@@ -28,17 +28,16 @@ enum tl_kind {
 	TL_FINAL = 13,	/* of block id, versions from `version` up to the next TL_FINAL's of that block have
 			   this category for good. Told when nothing more can be learned, ascending by
 			   version, once a block. Blocks that no operator was given have none (extended: WORKSPACE). */
-	TL_STACK = 14,	/* --stacks: a node of the tree of stacks, before its first use: id = its number (1, 2 …), ptr = that
-			   of the frame that called it (0: none), op = function, region = its file, version = line (0: not
-			   known), depth = enum ev_frame_kind (event/event.h) */
+	TL_STACK = 14,	/* --stacks: a node of the tree of stacks, before its first use: node = its number (1, 2 …), parent =
+			   that of the frame that called it (0: none), function, file, line (0: not known), frame_kind */
 	TL_MARK = 16,	/* a phase begins: version = enum tl_mark, ptr = number of the step that is over (MARK_STEP) */
 	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
 			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
 	TL_GAP = 18,	/* version 1: from now on nothing is known, 0: all is again (docs/sampling.md) */
-	TL_COMPILED = 19, /* torch.compile has compiled, told when that is known: ptr = when it began (CLOCK_MONOTONIC), size =
-			     ns that it took, op = function, region = why again (none: the first time), key = its id, type = why
-			     no code came of it (none: it did), id = bytes that it added at most, TL_SIZE_UNKNOWN: not known,
-			     version = step that was under way (0: not known), flags in depth: enum ev_compiled */
+	TL_COMPILED = 19, /* torch.compile has compiled, told when that is known: begin_ns (CLOCK_MONOTONIC), took_ns, function,
+			     reason = why again (none: the first time), compile_id, failed = why no code came of it (none: it
+			     did), added = bytes at most, TL_SIZE_UNKNOWN: not known, step = that which was under way (0: not
+			     known), compiled */
 	TL_LEARNED = 20, /* block id was allocated while no operator was seen, and its step is over: `learned` is what its like
 			    in a traced step was (docs/sampling.md); its last word */
 	TL_MODULE = 22,	/* module number id is called: op its path, region the root's label. Of a module that made blocks before
@@ -119,17 +118,44 @@ struct tl_learned {
 
 struct tl_event {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; views add the epoch offset */
-	uint64_t ptr;
-	uint64_t size; /* bytes, TL_SIZE_UNKNOWN: a preexisting block whose size nobody reported */
-	uint64_t id;   /* of the block: never reused; from 1 */
-	uint32_t version; /* that the block has now; TL_VERSION: the new one */
+	/* what of a union has no kind of its own is that of all the others */
+	union {
+		uint64_t ptr;
+		uint64_t begin_ns; /* TL_COMPILED */
+		uint64_t parent;   /* TL_STACK */
+	};
+	union {
+		uint64_t size;	  /* bytes, TL_SIZE_UNKNOWN: a preexisting block whose size nobody reported */
+		uint64_t took_ns; /* TL_COMPILED */
+	};
+	union {
+		uint64_t id;	/* of the block: never reused; from 1 */
+		uint64_t added; /* TL_COMPILED */
+		uint64_t node;	/* TL_STACK */
+	};
+	union {
+		uint32_t version; /* that the block has now; TL_VERSION: the new one */
+		uint32_t step;	  /* TL_COMPILED */
+		uint32_t line;	  /* TL_STACK */
+	};
 	uint32_t pid, tid;
-	name_id op;	/* innermost open operator; TL_OP: the operator itself */
-	name_id region; /* innermost open region or backward node's; TL_REGION: itself */
-	uint8_t kind;	/* enum tl_kind */
-	uint8_t dev;	/* enum mt_dev */
-	uint8_t cat;	/* enum category */
-	uint8_t depth;
+	union {
+		name_id op;	  /* innermost open operator; TL_OP: the operator itself */
+		name_id function; /* TL_COMPILED, TL_STACK */
+	};
+	union {
+		name_id region; /* innermost open region or backward node's; TL_REGION: itself */
+		name_id reason; /* TL_COMPILED */
+		name_id file;	/* TL_STACK */
+	};
+	uint8_t kind; /* enum tl_kind */
+	uint8_t dev;  /* enum mt_dev */
+	uint8_t cat;  /* enum category */
+	union {
+		uint8_t depth;
+		uint8_t compiled;   /* TL_COMPILED: enum ev_compiled, bits */
+		uint8_t frame_kind; /* TL_STACK: enum ev_frame_kind */
+	};
 	const struct tl_edge *edges; /* TL_NODE; valid during the call */
 	uint32_t edges_cnt;
 	uint8_t has_stream; /* of a block: reported so far */
@@ -140,7 +166,14 @@ struct tl_event {
 	uint32_t module_number; /* of such a block whose module has no name yet: what TL_MODULE will say; else 0 */
 	uint8_t phase;	      /* enum phase, at its allocation; TL_OP, TL_REGION*: as far as known then, at its end its own */
 	const struct tl_learned *learned; /* TL_LEARNED; TL_CREATE, _DESTROY: a guess, or NULL. During the call */
-	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
+	union {
+		name_id type;	/* TL_NAME: "float32[512,512]" */
+		name_id failed; /* TL_COMPILED */
+	};
+	union {
+		name_id key;	    /* TL_NAME: "exp_avg" */
+		name_id compile_id; /* TL_COMPILED */
+	};
 };
 
 typedef int (*timeline_fn)(void *ctx, const struct tl_event *ev);

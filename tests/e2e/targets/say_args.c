@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "event/event.h"
+#include "event/packed.h"
 #include "event/recording.h"
 
 static void say(const struct names *names, const struct event *e)
@@ -28,8 +28,8 @@ static void say(const struct names *names, const struct event *e)
 		printf("frame %" PRIu64 " %s\n", e->ts_ns, names__get(names, e->name));
 		break;
 	case EV_ARG:
-		printf("arg %u %u %" PRIu64 " %" PRIu64 " %u %u %u\n", e->aux & 0xff, e->aux >> 16, e->addr, e->size,
-		       e->dev, e->flags, e->aux >> 8 & 0xff);
+		printf("arg %u %u %" PRIu64 " %" PRIu64 " %u %u %u\n", event_arg_index(e), event_arg_item(e), e->addr, e->size,
+		       e->dev, e->flags, event_arg_flags(e));
 		break;
 	}
 }

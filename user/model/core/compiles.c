@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event/packed.h"
+
 void compiles__done(struct compiles *c)
 {
 	free(c->v);
@@ -88,7 +90,7 @@ static struct compiled *forward(struct compiles *c, const struct names *names, c
 const struct compiled *compiles__told(struct compiles *c, const struct names *names, const struct event *ev, uint64_t start_ns,
 				      const struct lately_at *at)
 {
-	uint64_t begin_ns = ev->addr < ev->ts_ns ? ev->ts_ns - ev->addr : 0;
+	uint64_t begin_ns = event_began_ns(ev);
 	bool is_backward = ev->flags & EV_COMPILED_BACKWARD, before = begin_ns < start_ns;
 	struct compiled *k;
 
@@ -96,13 +98,13 @@ const struct compiled *compiles__told(struct compiles *c, const struct names *na
 		add(&c->missed, ev->size);
 		return NULL;
 	}
-	add(&c->ns, before ? 0 : ev->size);
+	add(&c->ns, before ? 0 : ev->took_ns);
 	k = is_backward ? forward_of(c, ev) : forward(c, names, ev, begin_ns);
 	if (!k)
 		return NULL;
-	add(&k->ns, ev->size);
+	add(&k->ns, ev->took_ns);
 	if (!is_backward) {
-		k->own_ns = ev->size;
+		k->own_ns = ev->took_ns;
 		k->before = before;
 		k->step = at ? at->step : 0;
 		c->cnt_before += before;

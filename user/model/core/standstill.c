@@ -15,12 +15,12 @@ void standstill__attach(struct standstill *s, struct report_attach *sum, const s
 		return;
 	}
 	s->when = STANDSTILL_LAST_STEP;
-	sum->sites += ev->addr;
-	sum->slices += ev->aux;
-	if (ev->size > sum->took_ns)
-		sum->took_ns = ev->size;
-	if (ev->seq * 1000ull > sum->longest_slice_ns)
-		sum->longest_slice_ns = ev->seq * 1000ull;
+	sum->sites += ev->sites;
+	sum->slices += ev->slices;
+	if (ev->took_ns > sum->took_ns)
+		sum->took_ns = ev->took_ns;
+	if (ev->longest_us * 1000ull > sum->longest_slice_ns)
+		sum->longest_slice_ns = ev->longest_us * 1000ull;
 }
 
 static void standstill__told(const struct standstill *s, struct report_attach *sum)

@@ -14,6 +14,7 @@
 #include "model/flow/flow.h"
 
 #include <stdlib.h>
+#include "event/packed.h"
 #include "model/flow/flow_state.h"
 
 #define NODE_EDGES_MAX 65536
@@ -320,7 +321,7 @@ static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f
 static void fthread__identity(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
 			      uint8_t index, uint8_t op)
 {
-	if (!index && (ev->aux >> 8 & MT_FLOW_F_WRITTEN))
+	if (!index && (event_arg_flags(ev) & MT_FLOW_F_WRITTEN))
 		t->own = (struct own){ .seq = ev->seq, .self = f->id };
 	if (op != OPC_TAKEOVER)
 		return;
@@ -353,7 +354,7 @@ static void fthread__own_freed(struct graph *g, struct fthread *t, const struct 
 static void fthread__arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)
 {
 	const struct frame *fr = &t->th->frames[t->th->depth - 1];
-	uint8_t index = (uint8_t)ev->aux, flags = (uint8_t)(ev->aux >> 8);
+	uint8_t index = event_arg_index(ev), flags = event_arg_flags(ev);
 	bool written = flags & MT_FLOW_F_WRITTEN;
 	struct edge *e;
 
@@ -386,14 +387,14 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, th);
-	uint8_t flags = (uint8_t)(ev->aux >> 8);
+	uint8_t flags = event_arg_flags(ev);
 
 	if (!t)
 		return false;
 	if (ev->addr && ev->size && !(flags & MT_FLOW_F_NO_STORAGE))
 		return true;
 	g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
-	if (th->depth && th->frames[th->depth - 1].told == MT_EV_ACC && !(uint8_t)ev->aux)
+	if (th->depth && th->frames[th->depth - 1].told == MT_EV_ACC && !event_arg_index(ev))
 		fproc__wrapped_seen(t->proc);
 	if (ev->flags == MT_CLASS_SPARSE && th->depth && fthread__is_first_of_acc(t, &th->frames[th->depth - 1]))
 		t->acc_taken = false; /* indices and values are made anew where sparse gradients are added up */

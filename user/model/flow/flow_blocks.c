@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/seed.h"
+#include "event/packed.h"
 #include "model/core/check.h"
 #include "model/flow/flow_state.h"
 
@@ -192,9 +193,6 @@ struct fblock *graph__each(const struct graph *g, uint32_t *num)
 
 /* --- labels ------------------------------------------------------------------------------------------ */
 
-/* What a recording that begins later is told: bits of flags, and then of marks, made, and the marks that were found since. */
-enum { MARKS_AT = 32, MADE_AT = 48, LATER_AT = 56, MARKS_FIRST = 16 };
-
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
 {
 	const struct fblock *f = graph__find(g, id);
@@ -202,27 +200,27 @@ bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
 
 	if (!f)
 		return false;
-	ret->size = f->flags | (uint64_t)(f->marks & ((1u << MARKS_FIRST) - 1)) << MARKS_AT | (uint64_t)f->made << MADE_AT |
-		    (uint64_t)(f->marks >> MARKS_FIRST) << LATER_AT;
-	ret->aux = s->cat | (uint32_t)(f->expected && !s->cat ? f->expected - 1 : s->guess) << 4 | (uint32_t)s->bwd << 8;
+	event_put_was_flow(ret, &(struct ev_was_flow){
+		.flags = f->flags, .marks = f->marks, .made = f->made, .category = s->cat, .by_backward = s->bwd,
+		.shown = f->expected && !s->cat ? f->expected - 1 : s->guess });
 	return true;
 }
 
 void graph__was(struct graph *g, struct block *b, const struct event *ev)
 {
-	uint8_t cat = ev->aux & 15, guess = ev->aux >> 4 & 15;
+	struct ev_was_flow w = event_was_flow(ev);
 	struct fblock *f = b->tracked ? NULL : graph__add(g, b);
 	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
 
 	if (!f)
 		return;
-	f->flags = (uint32_t)ev->size & FB_ALL;
-	f->made = (ev->size >> MADE_AT) & MADE_ALL;
+	f->flags = w.flags & FB_ALL;
+	f->made = w.made & MADE_ALL;
 	if (f->marks)
-		f->marks |= ((ev->size >> MARKS_AT & ((1u << MARKS_FIRST) - 1)) | ev->size >> LATER_AT << MARKS_FIRST) & FM_ALL;
-	f->one.cat = cat < CAT_COMPAT_MAX ? cat : CAT_UNKNOWN;
-	f->one.guess = guess < CAT_COMPAT_MAX ? guess : CAT_UNKNOWN;
-	f->one.bwd = ev->aux >> 8 & 1;
+		f->marks |= w.marks & FM_ALL;
+	f->one.cat = w.category < CAT_COMPAT_MAX ? w.category : CAT_UNKNOWN;
+	f->one.guess = w.shown < CAT_COMPAT_MAX ? w.shown : CAT_UNKNOWN;
+	f->one.bwd = w.by_backward;
 	if (p && !(f->flags & (FB_STALE | FB_LATE)) && (f->one.guess || !(f->flags & FB_TOUCHED)))
 		ids__push(&p->allocated, f->id, WINDOW_EDGES); /* of the step under way: what is guessed of it ends with that */
 	fblock__refresh(g, f);

@@ -24,6 +24,7 @@
  */
 #include <string.h>
 
+#include "event/packed.h"
 #include "model/flow/flow_state.h"
 
 #define ROUNDS_SURE 2
@@ -213,7 +214,7 @@ void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *
 {
 	struct fproc *p = t->proc;
 	uint32_t now = fproc__round(p);
-	uint8_t flags = (uint8_t)(ev->aux >> 8);
+	uint8_t flags = event_arg_flags(ev);
 	bool written = flags & MT_FLOW_F_WRITTEN;
 
 	fproc__see(p, f);

@@ -201,18 +201,18 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 /* Where it was; what began before the trace is not shown. */
 static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 {
-	if (ev->ptr < c->base_ns)
+	if (ev->begin_ns < c->base_ns)
 		return;
 	put_head(c, 'X', ev->pid, 0);
-	put_us(c, ",\"ts\":", rel(c, ev->ptr));
-	put_us(c, ",\"dur\":", ev->size);
-	outbuf__str(&c->o, ev->depth & EV_COMPILED_AGAIN ? ",\"cat\":\"compile\",\"name\":\"recompile\",\"args\":{\"id\":" :
+	put_us(c, ",\"ts\":", rel(c, ev->begin_ns));
+	put_us(c, ",\"dur\":", ev->took_ns);
+	outbuf__str(&c->o, ev->compiled & EV_COMPILED_AGAIN ? ",\"cat\":\"compile\",\"name\":\"recompile\",\"args\":{\"id\":" :
 							   ",\"cat\":\"compile\",\"name\":\"compile\",\"args\":{\"id\":");
-	name_cache__put(&c->names, &c->o, ev->key);
+	name_cache__put(&c->names, &c->o, ev->compile_id);
 	outbuf__lit(&c->o, ",\"function\":");
-	name_cache__put(&c->names, &c->o, ev->op);
+	name_cache__put(&c->names, &c->o, ev->function);
 	outbuf__lit(&c->o, ",\"reason\":");
-	name_cache__put(&c->names, &c->o, ev->region);
+	name_cache__put(&c->names, &c->o, ev->reason);
 	if (ev->id != TL_SIZE_UNKNOWN)
 		outbuf__lit_u64(&c->o, ",\"bytes\":", ev->id);
 	outbuf__str(&c->o, ev->depth & EV_COMPILED_BACKWARD ? ",\"backward\":true}}" : ",\"backward\":false}}");

@@ -82,20 +82,20 @@ static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_
 {
 	struct outbuf *o = &c->o;
 
-	outbuf__u64(o, ev->ptr + (uint64_t)epoch_off_ns);
-	outbuf__str(o, ev->depth & EV_COMPILED_AGAIN ? ",recompile,,," : ",compile,,,");
-	if (ev->id != TL_SIZE_UNKNOWN)
-		outbuf__u64(o, ev->id);
+	outbuf__u64(o, ev->begin_ns + (uint64_t)epoch_off_ns);
+	outbuf__str(o, ev->compiled & EV_COMPILED_AGAIN ? ",recompile,,," : ",compile,,,");
+	if (ev->added != TL_SIZE_UNKNOWN)
+		outbuf__u64(o, ev->added);
 	outbuf__lit(o, ",,,");
-	put_name(c, ev->op);
-	put_name(c, ev->region);
+	put_name(c, ev->function);
+	put_name(c, ev->reason);
 	outbuf__lit_u64(o, ",,", ev->pid);
 	outbuf__char(o, ',');
-	if (ev->version)
-		outbuf__u64(o, ev->version);
-	outbuf__str(o, ev->depth & EV_COMPILED_BACKWARD ? ",,,,,,backward" : ",,,,,,forward");
-	put_name(c, ev->key);
-	outbuf__lit_u64(o, ",,,,,", ev->size);
+	if (ev->step)
+		outbuf__u64(o, ev->step);
+	outbuf__str(o, ev->compiled & EV_COMPILED_BACKWARD ? ",,,,,,backward" : ",,,,,,forward");
+	put_name(c, ev->compile_id);
+	outbuf__lit_u64(o, ",,,,,", ev->took_ns);
 	outbuf__lit(o, "\r\n");
 }
 

@@ -85,14 +85,14 @@ static void put_stack(struct export_ctx *c, const struct tl_event *ev)
 					     [EV_FRAME_CUT] = "cut" };
 	struct outbuf *o = &c->o;
 
-	outbuf__lit_u64(o, ",\"stack\":", ev->id);
-	outbuf__lit_u64(o, ",\"parent\":", ev->ptr);
+	outbuf__lit_u64(o, ",\"stack\":", ev->node);
+	outbuf__lit_u64(o, ",\"parent\":", ev->parent);
 	outbuf__lit(o, ",\"kind\":\"");
-	outbuf__str(o, ev->depth >= EV_FRAME_PYTHON && ev->depth <= EV_FRAME_CUT ? kinds[ev->depth] : "?");
-	put_field(c, "\",\"function\":", ev->op);
-	put_field(c, ",\"file\":", ev->region);
+	outbuf__str(o, ev->frame_kind >= EV_FRAME_PYTHON && ev->frame_kind <= EV_FRAME_CUT ? kinds[ev->frame_kind] : "?");
+	put_field(c, "\",\"function\":", ev->function);
+	put_field(c, ",\"file\":", ev->file);
 	outbuf__lit(o, ",\"line\":");
-	put_u64_or_null(o, ev->version, ev->version != 0);
+	put_u64_or_null(o, ev->line, ev->line != 0);
 	outbuf__lit(o, "}\n");
 }
 
@@ -153,16 +153,17 @@ static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_
 {
 	struct outbuf *o = &c->o;
 
-	outbuf__lit_u64(o, "{\"t\":", ev->ptr + (uint64_t)epoch_off_ns);
-	outbuf__str(o, ev->depth & EV_COMPILED_AGAIN ? ",\"ev\":\"recompile\",\"ns\":" : ",\"ev\":\"compile\",\"ns\":");
-	outbuf__u64(o, ev->size);
-	outbuf__str(o, ev->depth & EV_COMPILED_BACKWARD ? ",\"backward\":true,\"added\":" : ",\"backward\":false,\"added\":");
-	put_u64_or_null(o, ev->id, ev->id != TL_SIZE_UNKNOWN);
-	put_field(c, ",\"compile_id\":", ev->key);
-	put_field(c, ",\"function\":", ev->op);
-	put_field(c, ",\"reason\":", ev->region);
-	put_field(c, ",\"failed\":", ev->type);
-	outbuf__lit_u64(o, ",\"step\":", ev->version);
+	outbuf__lit_u64(o, "{\"t\":", ev->begin_ns + (uint64_t)epoch_off_ns);
+	outbuf__str(o, ev->compiled & EV_COMPILED_AGAIN ? ",\"ev\":\"recompile\",\"ns\":" : ",\"ev\":\"compile\",\"ns\":");
+	outbuf__u64(o, ev->took_ns);
+	outbuf__lit(o, ",\"backward\":");
+	outbuf__str(o, ev->compiled & EV_COMPILED_BACKWARD ? "true,\"added\":" : "false,\"added\":");
+	put_u64_or_null(o, ev->added, ev->added != TL_SIZE_UNKNOWN);
+	put_field(c, ",\"compile_id\":", ev->compile_id);
+	put_field(c, ",\"function\":", ev->function);
+	put_field(c, ",\"reason\":", ev->reason);
+	put_field(c, ",\"failed\":", ev->failed);
+	outbuf__lit_u64(o, ",\"step\":", ev->step);
 	outbuf__lit_u64(o, ",\"pid\":", ev->pid);
 	outbuf__lit(o, "}\n");
 }

@@ -338,26 +338,27 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 /* On the track of steps, where it was; what began before the trace is not shown. */
 static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 {
-	const struct { const char *key; name_id name; } said[] = { { "id", ev->key }, { "function", ev->op },
-								   { "reason", ev->region } };
+	const struct { const char *key; name_id name; } said[] = { { "id", ev->compile_id },
+								   { "function", ev->function },
+								   { "reason", ev->reason } };
 	char text[CLEAN_BYTES_MAX];
 	size_t event;
 
-	if (c->to->report && ev->ptr < c->to->report->run.start_ts_ns)
+	if (c->to->report && ev->begin_ns < c->to->report->run.start_ts_ns)
 		return;
-	packet_begin(c, ev->ptr);
+	packet_begin(c, ev->begin_ns);
 	event = proto__open(&c->p, PACKET_TRACK_EVENT);
 	proto__u64(&c->p, EVENT_TYPE, TYPE_INSTANT);
 	proto__u64(&c->p, EVENT_TRACK, UUID_STEPS(ev->pid));
 	proto__str(&c->p, EVENT_CATEGORIES, "compile");
-	proto__str(&c->p, EVENT_NAME, ev->depth & EV_COMPILED_AGAIN ? "recompile" : "compile");
+	proto__str(&c->p, EVENT_NAME, ev->compiled & EV_COMPILED_AGAIN ? "recompile" : "compile");
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
 		clean_name(text, c->to->names, said[i].name);
 		put_note(c, said[i].key, text, 0);
 	}
-	put_note(c, "ns", NULL, ev->size);
-	if (ev->id != TL_SIZE_UNKNOWN)
-		put_note(c, "bytes", NULL, ev->id);
+	put_note(c, "ns", NULL, ev->took_ns);
+	if (ev->added != TL_SIZE_UNKNOWN)
+		put_note(c, "bytes", NULL, ev->added);
 	proto__close(&c->p, event);
 	packet_end(c);
 }

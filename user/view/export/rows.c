@@ -45,7 +45,7 @@ int export_rows__begin(struct export_ctx *c)
 
 static uint64_t size_of(const struct tl_event *ev)
 {
-	return ev->kind == TL_COMPILED ? ev->id : export_rows__is_block(ev) ? ev->size : TL_SIZE_UNKNOWN;
+	return ev->kind == TL_COMPILED ? ev->added : export_rows__is_block(ev) ? ev->size : TL_SIZE_UNKNOWN;
 }
 
 /* The text that lines are sorted by; 0: the line has none. */

@@ -258,13 +258,14 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 /* What is not known is NULL. */
 static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 {
-	const name_id texts[] = { ev->key, ev->op, ev->region, ev->type };
+	const name_id texts[] = { ev->compile_id, ev->function, ev->reason, ev->failed };
 
-	bind(c, Q_COMPILED, 1, 7, NUMS(epoch(c, ev->ptr), ev->size, ev->pid, ev->version, !!(ev->depth & EV_COMPILED_AGAIN),
-				       !!(ev->depth & EV_COMPILED_BACKWARD), ev->id));
-	if (!ev->version)
+	bind(c, Q_COMPILED, 1, 7,
+	     NUMS(epoch(c, ev->begin_ns), ev->took_ns, ev->pid, ev->step, !!(ev->compiled & EV_COMPILED_AGAIN),
+		  !!(ev->compiled & EV_COMPILED_BACKWARD), ev->added));
+	if (!ev->step)
 		sqlite3_bind_null(c->q[Q_COMPILED], 4);
-	if (ev->id == TL_SIZE_UNKNOWN)
+	if (ev->added == TL_SIZE_UNKNOWN)
 		sqlite3_bind_null(c->q[Q_COMPILED], 7);
 	for (int i = 0; i < 4; i++)
 		bind_text(c, Q_COMPILED, 8 + i, texts[i].v ? names__get(c->to->names, texts[i]) : NULL);

@@ -63,15 +63,15 @@ static uint32_t frame_of(struct frames *f, const struct view_frame *x)
 
 void frames__add(struct frames *f, const struct tl_event *ev)
 {
-	struct view_frame x = { .function = ev->op, .file = ev->region, .line = ev->version, .kind = ev->depth };
+	struct view_frame x = { .function = ev->function, .file = ev->file, .line = ev->line, .kind = ev->frame_kind };
 	uint32_t frame;
 
-	if (ev->id != f->nodes_cnt + 1u || ev->ptr >= ev->id)
+	if (ev->node != f->nodes_cnt + 1u || ev->parent >= ev->node)
 		return;
 	frame = frame_of(f, &x);
 	if (frame == INDEX_NONE || !array_has_room(f->nodes, f->nodes_cnt, f->nodes_cap, 256))
 		return;
-	f->nodes[f->nodes_cnt++] = (struct node){ (uint32_t)ev->ptr, frame };
+	f->nodes[f->nodes_cnt++] = (struct node){ (uint32_t)ev->parent, frame };
 }
 
 size_t frames__path(const struct frames *f, uint32_t node, uint32_t *ret, size_t max)
