@@ -120,7 +120,7 @@ static void run__blind(struct run *r, uint64_t ts_ns)
 {
 	uint64_t window;
 	uint8_t state = model__level_of(r->m, &window);
-	bool is_blind = state < EV_LEVEL_MEETING;
+	bool is_blind = state < EV_LEVEL_FIRST;
 
 	r->had_window |= state == EV_LEVEL_TRACED && window;
 	if (is_blind == r->is_blind)

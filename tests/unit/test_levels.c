@@ -157,7 +157,7 @@ static void without_steps_time_is_measured(void **state)
 	open_window(0);
 	assert_int_equal(turn(LEVELS_NO_STEPS_NS - 1), LEVELS_NOTHING);
 	assert_int_equal(turn(1), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_MEETING);
+	assert_int_equal(told.flags, EV_LEVEL_FIRST);
 	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
 	assert_int_equal(told.flags, EV_LEVEL_TRACED);
 	assert_int_equal(told.size, 0);
@@ -264,7 +264,7 @@ static void dear_marks_go_between_windows(void **state)
 	(void)state;
 	open_window(1);
 	end_window(SEC);
-	now.is_dear = true;
+	now.is_expensive = true;
 	assert_int_equal(turn(SEC), LEVELS_NOTHING); /* what the window cost is not known yet */
 	now.is_priced = true;
 	assert_int_equal(turn(0), LEVELS_NOTHING); /* nor what marks take */
@@ -290,7 +290,7 @@ static void be_still(void)
 {
 	open_window(1);
 	end_window(SEC);
-	now.is_dear = now.is_priced = now.is_settled = true;
+	now.is_expensive = now.is_priced = now.is_settled = true;
 	budget__price(&l.cadence.budget, 3e9, 1e9);
 	assert_int_equal(turn(SEC), LEVELS_LOWER);
 	levels__lowered(&l, 0, now.now_ns);
@@ -432,7 +432,7 @@ static void marks_stay_for_a_window_that_is_due(void **state)
 	budget__price(&l.cadence.budget, 1e8, 1e8);
 	assert_int_equal(turn(25 * SEC), LEVELS_NOTHING);
 	assert_true(l.due_ns < now.now_ns);
-	now.is_dear = now.is_settled = true;
+	now.is_expensive = now.is_settled = true;
 	assert_int_equal(turn(SEC), LEVELS_NOTHING);
 	now.wall_ns = 29 * SEC + 400000000;
 	assert_int_equal(turn(SEC), LEVELS_RAISE);
@@ -447,7 +447,7 @@ static void steps_that_do_not_end_have_slices(void **state)
 	assert_int_equal(turn(LEVELS_WAIT_NS + 1), LEVELS_RAISE); /* nobody could say what it cost */
 	open_window(1);
 	assert_int_equal(turn(LEVELS_NO_STEPS_NS), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_MEETING);
+	assert_int_equal(told.flags, EV_LEVEL_FIRST);
 	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
 	assert_int_equal(told.flags, EV_LEVEL_TRACED);
 	assert_int_equal(told.size, 0);
@@ -549,7 +549,7 @@ static void states_follow_the_steps(void **state)
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
 	assert_int_equal(state_of(), EV_LEVEL_ARMED);
 	step();
-	assert_int_equal(state_of(), EV_LEVEL_MEETING);
+	assert_int_equal(state_of(), EV_LEVEL_FIRST);
 	step();
 	assert_int_equal(state_of(), EV_LEVEL_TRACED);
 	step();
@@ -614,7 +614,7 @@ static void windows_begin_at_their_step(void **state)
 	step(); /* 98 */
 	assert_int_equal(state_of(), EV_LEVEL_ARMED);
 	step(); /* 99: it begins with 100 */
-	assert_int_equal(state_of(), EV_LEVEL_MEETING);
+	assert_int_equal(state_of(), EV_LEVEL_FIRST);
 	step();
 	assert_int_equal(state_of(), EV_LEVEL_TRACED);
 	step();
@@ -634,7 +634,7 @@ static void unknown_numbers_keep_nobody_waiting(void **state)
 	go_down();
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, event_level_size(2, 100));
 	step();
-	assert_int_equal(state_of(), EV_LEVEL_MEETING);
+	assert_int_equal(state_of(), EV_LEVEL_FIRST);
 	step();
 	step();
 	step();
@@ -685,7 +685,7 @@ static void time_without_tracing_does_not_count(void **state)
 	go_down();
 	step();
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
-	step(); /* meeting */
+	step(); /* the first */
 	alloc(0x2000, 900); /* a peak that is not of a traced step */
 	use(0x1000, 100);
 	free_block(0x2000);

@@ -260,7 +260,7 @@ static void window_of(const uint64_t *sizes, size_t cnt)
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, cnt);
 	step_with(66666);
 	use(0x1000, BASE);
-	step_with(55555); /* meeting */
+	step_with(55555); /* the first */
 	for (size_t i = 0; i < cnt; i++)
 		step_with(sizes[i]);
 	step_with(44444);

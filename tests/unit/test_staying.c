@@ -256,7 +256,7 @@ static void step(const struct habit *h)
 	boundary();
 }
 
-/* Some steps, one for meeting, three that count, and some more until probes go; then a gap of fifty. */
+/* Some steps, the first, three that count, and some more until probes go; then a gap of fifty. */
 static void one_window(const struct habit *h)
 {
 	window++;

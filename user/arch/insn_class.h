@@ -21,7 +21,7 @@ enum insn_class {
 	INSN_CALL = 5,	      /* relative: emulated; through memory or a register: stepped, and what it pushes mended */
 	INSN_NOP5_INSIDE = 6, /* a five-byte nop anywhere else: Linux 6.18 puts a call there, which writes below rsp */
 	INSN_NOP10 = 7,	      /* of ten bytes: refused, or a call as well in kernels after 7.0. Never probed, nor tried */
-	INSN_STEPPED = 8,     /* everything else: single-stepped out of line, ten times dearer */
+	INSN_STEPPED = 8,     /* everything else: single-stepped out of line, ten times as expensive */
 	INSN_RET = 9,
 	INSN_RETURN = 10,     /* no instruction: a return probe, entry included */
 	INSN_CLASSES,

@@ -36,7 +36,7 @@ struct prologue_site {
 /*
  * code: the function's bytes, code_len of them at hand, sym_size by its symbol (0 = unknown: only the
  * first instruction is considered). offset: file offset of code, congruent to its address modulo the
- * page size. classes: what can be probed on this kernel, and how dear that is.
+ * page size. classes: what can be probed on this kernel, and how expensive that is.
  * 0; -EINVAL: the first instruction cannot be decoded; -ENOTSUP: none can be probed without harm.
  */
 int prologue_pick(const uint8_t *code, size_t code_len, uint64_t sym_size, uint64_t offset,

@@ -119,7 +119,7 @@ enum ev_kind {
 #define EV_GENERATED "inductor: " /* what each operator that stands for generated code begins with */
 #define EV_PLACE_NOT_KNOWN EV_GENERATED "(not known)" /* the operator of a PLACE whose file could not be read */
 /* model/model_levels.c has what each means. A session sends GAP, REST and ARMED; the others follow from boundaries of steps. */
-enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_MEETING, EV_LEVEL_TRACED, EV_LEVEL_TAIL,
+enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_FIRST, EV_LEVEL_TRACED, EV_LEVEL_TAIL,
 		      EV_LEVEL_STATES };
 /* Why a window: it was due, or somebody or something asked for it. */
 enum ev_level_why { EV_WHY_DUE = 0, EV_WHY_ASKED, EV_WHY_RSS, EV_WHY_GPU, EV_WHY_ODD_STEP, EV_WHY_REFUSED, EV_WHY_MAX };

@@ -11,7 +11,7 @@
 const struct ev_kind_row ev_kind_rows[256] = {
 	[MT_EV_ALLOC] = { "alloc", EV_WIRE_MEM, .varies = ADDR },
 	[MT_EV_ALLOC_AT] = { "alloc_at", EV_WIRE_AT },
-	[MT_EV_PLACE] = { "place_met", EV_WIRE_PLACE },
+	[MT_EV_PLACE] = { "place_seen", EV_WIRE_PLACE },
 	[MT_EV_FREE] = { "free", EV_WIRE_ADDR, .varies = ADDR },
 	[MT_EV_OOM] = { "oom", EV_WIRE_MEM },
 	[MT_EV_OP] = { "op", EV_WIRE_ADDR, .is_frame = 1 },

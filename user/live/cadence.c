@@ -39,7 +39,7 @@ bool cadence__fits(const struct cadence *c, const struct cadence_now *now)
 	}
 	if (!c->align_steps || !now->step_no || now->step_ns <= 0)
 		return true;
-	/* one more than are left: that before the first traced one is for meeting what is there */
+	/* one more than are left: that before the first traced one is for seeing what is there */
 	lead_ns += 2 * now->step_ns;
 	early_ns = early_ns > EARLY_STEPS * now->step_ns ? early_ns : EARLY_STEPS * now->step_ns;
 	left_ns = (double)(c->align_steps - now->step_no % c->align_steps) * now->step_ns;

@@ -36,7 +36,7 @@
 #define FOUND_MAX 64
 #define SHORT_MAX 64
 #define RECOVER_REST 9 /* times what looking at everything again took */
-#define EARLY_MAX 4    /* looks amid one exec, which takes a millisecond; a process can make believe that it has no arguments */
+#define EARLY_MAX 4    /* looks during one exec, which takes a ms; a process can make believe that it has no arguments */
 
 struct follow {
 	struct follow_env env;

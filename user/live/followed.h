@@ -92,7 +92,7 @@ struct process {
 	struct proc_asked asked;
 	int has_new_libs; /* sideband saw a mapping */
 	uint64_t look_ns; /* not before this time are its libraries looked at again */
-	unsigned early_cnt; /* times since its last exec that it seemed to be amid one */
+	unsigned early_cnt; /* times since its last exec that it seemed to be in the middle of one */
 	int has_execed;
 	uint64_t gone_ns;  /* its end was noticed then; 0: not yet */
 	uint64_t image_ns; /* execs up to this time are accounted for */

@@ -52,7 +52,7 @@ static enum levels_do levels__begin_window(struct levels *l, const struct levels
 	return LEVELS_TELL;
 }
 
-/* Where nobody steps: a while for meeting what is there, and a while that counts. */
+/* Where nobody steps: a while for seeing what is there, and a while that counts. */
 static enum levels_do levels__slice(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
 	uint64_t wait_ns = l->slice ? LEVELS_SLICE_NS : LEVELS_NO_STEPS_NS;
@@ -63,7 +63,7 @@ static enum levels_do levels__slice(struct levels *l, const struct levels_seen *
 		return LEVELS_NOTHING;
 	if (l->slice == EV_LEVEL_TRACED)
 		return levels__begin_down(l, seen, ret);
-	l->slice = l->slice ? EV_LEVEL_TRACED : EV_LEVEL_MEETING;
+	l->slice = l->slice ? EV_LEVEL_TRACED : EV_LEVEL_FIRST;
 	*ret = levels__event(l, seen, l->slice, MT_LEVEL_FULL);
 	return LEVELS_TELL;
 }
@@ -123,7 +123,7 @@ static bool levels__is_due(struct levels *l, const struct levels_seen *seen)
 /* What the last window cost is known, and the next one is not near. Numbers of steps are counted by marks. */
 static bool levels__may_be_still(const struct levels *l, const struct levels_seen *seen)
 {
-	return seen->is_dear && seen->is_settled && seen->is_priced && !l->is_still && l->between == MT_LEVEL_WATCH &&
+	return seen->is_expensive && seen->is_settled && seen->is_priced && !l->is_still && l->between == MT_LEVEL_WATCH &&
 	       !l->cadence.align_steps && l->due_ns > seen->now_ns && l->due_ns - seen->now_ns >= STILL_LEAST_NS;
 }
 

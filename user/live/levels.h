@@ -20,7 +20,7 @@
 #include "memtrace/event.h"
 
 #define LEVELS_NO_STEPS_NS 2000000000ull  /* so long no step is seen at all: then time is measured */
-#define LEVELS_SLICE_NS 1000000000ull	  /* of that, each: for meeting what is there, and traced */
+#define LEVELS_SLICE_NS 1000000000ull	  /* of that, each: for seeing what is there, and traced */
 /*
  * A window in which no step ends for so long, and for three times the distance of two windows, is given up. With a budget the
  * next ones are of time. So long it waits, too, for steps that tell what the last window cost.
@@ -56,7 +56,7 @@ struct levels_seen {
 	bool is_setting;   /* something is on its way into a process */
 	bool is_new;	   /* something was set whole since the last change */
 	bool is_priced;	   /* what the last window cost is known as well as it will be */
-	bool is_dear;	   /* marks of steps alone take a large part of the budget, … */
+	bool is_expensive;	   /* marks of steps alone take a large part of the budget, … */
 	bool is_settled;   /* … and what they take is known from steps since the last window */
 	uint64_t wall_ns, step_no; /* for --align, as in cadence.h */
 	double step_ns;

@@ -3,7 +3,7 @@
  * lock: one memtrace a process. Two would each slow the job and each count the other's probes' time.
  *
  * A file with flock in a directory that only its owner can write to: /run/memtrace for root. The lock is gone with its
- * holder, however that dies; no other user can take it, or keep us from taking it. A user with capabilities has a directory
+ * holder, however that ends; no other user can take it, or keep us from taking it. A user with capabilities has a directory
  * of his own; of his memtrace and root's the later one is told by the kernel's list of probes (trace/others.h).
  *
  * No place that both could lock is sound: what a user may create, every user may create first (files in /tmp, abstract sockets,

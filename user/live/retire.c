@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * All operators have probes at the attach: a job at its very beginning loses nothing. What it never calls makes the others'
- * hits dearer (each looks its place up in a tree of all), so those go when no operator was called for the first time for
- * QUIET_NS and three whole steps. Where nobody steps, or steps are very long, time says nothing (a job may import and load
+ * hits more expensive (each looks its place up in a tree of all), so those go when no operator was called for the first time
+ * for QUIET_NS and three whole steps. Where nobody steps, or steps are very long, time says nothing (a job may import and load
  * data for minutes, and costs nothing meanwhile): there it takes NO_STEPS_HITS calls, too.
  */
 #define LOG_MODULE "follow"

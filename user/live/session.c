@@ -35,7 +35,7 @@
 #include "live/follow.h"
 #include "live/followed.h"
 #include "live/gpu_counters.h"
-#include "live/late.h"
+#include "live/record_key.h"
 #include "live/launch.h"
 #include "live/loop_pace.h"
 #include "live/lock.h"
@@ -81,7 +81,7 @@ struct session {
 	struct tell tell; /* into the stream */
 	struct sideband *sideband;
 	int is_sideband_armed;
-	struct late late;
+	struct record_key key;
 	int epoll_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	int stop;	     /* enum session_stop; 0: goes on */
@@ -188,7 +188,7 @@ static int session__input(struct session *s)
 	if (wish & SESSION_MARK)
 		session__mark(s);
 	if (wish & SESSION_RECORD)
-		late__asked(&s->late);
+		record_key__asked(&s->key);
 	if (wish & SESSION_TRACE)
 		windows__want(&s->windows, EV_WHY_ASKED);
 	if (wish & SESSION_END)
@@ -209,7 +209,7 @@ static void session__turn_windows(struct session *s)
 {
 	bool is_new = windows__turn(&s->windows);
 
-	late__turn(&s->late);
+	record_key__turn(&s->key);
 	if (is_new) {
 		session__turn_catching(s);
 		naming__hurry(s->naming);
@@ -514,7 +514,7 @@ static int session__init(struct session *s, struct err *err)
 	s->windows.levels.cadence.budget.random = hash_two(s->start_ns, (uint64_t)getpid());
 	s->catching = (struct catching){ .is_on = !!(to.stacks & MT_STACKS_CATCH), .followed = &s->followed,
 					 .keeper = s->keeper, .stream = &s->stream };
-	s->late = (struct late){ .windows = &s->windows, .recorder = &s->stream.recorder, .model = s->stream.model };
+	s->key = (struct record_key){ .windows = &s->windows, .recorder = &s->stream.recorder, .model = s->stream.model };
 	s->counting = (struct counting){ .followed = &s->followed, .naming = s->naming, .tell = s->tell };
 	s->counted = (struct counted){ .tell = s->tell, .stream = &s->stream, .keeper = s->keeper, .usage = &s->usage,
 				       .probing = s->probing, .follow = s->follow, .naming = s->naming, .nvml = s->nvml,

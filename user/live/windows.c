@@ -21,7 +21,7 @@
  */
 #define PRICE_LEAST 0.5
 #define HIGH_STEP_BYTES (16u << 20) /* a new high-water mark is so much higher than the last one */
-#define DEAR_PART 4 /* of the budget: where marks of steps take more, they go, too, between windows */
+#define EXPENSIVE_PART 4 /* of the budget: where marks of steps take more, they go, too, between windows */
 
 /* Whose steps are counted: of the process that has made most; else any that is there, for its machine; else our own. */
 static void windows__see(const struct windows *w, struct levels_seen *ret)
@@ -140,7 +140,7 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 	if (b->share <= 0 || !paid || w->levels.at != LEVELS_RESTING || paid->is_open || paid->stretches != b->cnt)
 		return false;
 	lost_ns = fmax(paid__last(paid), PRICE_LEAST * paid__probes(paid));
-	w->is_dear = paid->watch * DEAR_PART > b->share && !w->levels.cadence.align_steps;
+	w->is_expensive = paid->watch * EXPENSIVE_PART > b->share && !w->levels.cadence.align_steps;
 	b->watch = w->levels.is_still ? paid->left : paid->watch;
 	if (w->levels.is_still) /* marks are set for a window, and until that is priced */
 		lost_ns += paid__marks_beside(paid, now_ns());
@@ -149,7 +149,7 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 	else
 		budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
 	is_known = paid__is_measured(paid) || levels__has_waited(&w->levels, seen);
-	may_go = w->is_dear && !w->is_low; /* marks, and then there is more for windows */
+	may_go = w->is_expensive && !w->is_low; /* marks, and then there is more for windows */
 	if (!w->is_told && is_known && !may_go && budget__may(b) == UINT64_MAX)
 		windows__give_up(w);
 	return paid__is_measured(paid);
@@ -160,7 +160,7 @@ bool windows__cost_too_much(struct windows *w)
 	char text[160];
 	uint64_t probe_ns, cpu_ns;
 
-	if (w->is_own && (w->levels.is_off || w->is_told_dear)) /* that was said */
+	if (w->is_own && (w->levels.is_off || w->is_told_expensive)) /* that was said */
 		return false;
 	if (!w->levels.is_off && !w->is_low) {
 		w->overhead.at_ns = 0;
@@ -171,7 +171,7 @@ bool windows__cost_too_much(struct windows *w)
 		return false;
 	if (!w->is_own)
 		return true;
-	w->is_told_dear = true;
+	w->is_told_expensive = true;
 	snprintf(text, sizeof(text), "what stays set between windows takes %.3g %% of the job's CPU time, more than the "
 		 "%.3g %% that are meant: it goes on", 100 * w->overhead.share, 100 * w->overhead.limit);
 	windows__say(w, text);
@@ -263,7 +263,7 @@ bool windows__turn(struct windows *w)
 	windows__see(w, &seen);
 	w->is_low = levels__is_low(&w->levels, &seen);
 	seen.is_priced = windows__price(w, &seen);
-	seen.is_dear = w->is_dear;
+	seen.is_expensive = w->is_expensive;
 	windows__look(w);
 	is_first = !w->levels.window.begin_ns; /* nothing is whole, from the very beginning */
 	what = levels__turn(&w->levels, &seen, &ev);

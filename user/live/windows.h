@@ -27,10 +27,10 @@ struct windows {
 	struct staying staying;
 	uint64_t start_ns; /* of the session */
 	struct overhead overhead; /* of what is set where nothing makes up for it */
-	bool is_dear; /* marks of steps */
+	bool is_expensive; /* marks of steps */
 	bool is_low; /* levels__is_low, as of the latest turn */
 	bool is_quiet, is_told; /* told: that there will be no more windows */
-	bool is_told_dear; /* a budget of our own is not held */
+	bool is_told_expensive; /* a budget of our own is not held */
 	bool is_own; /* nobody asked for this budget: where there can be no windows all is traced */
 	struct windows_marks {
 		uint64_t rss_high, gpu_high; /* at most so far */

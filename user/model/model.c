@@ -38,8 +38,8 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->timeline_nodes = opts && opts->timeline && opts->timeline_nodes;
 	m->scans = SCANS_START;
 	m->classes = opts ? opts->classes : CLASSES_COMPAT;
-	m->buried = opts ? opts->buried : NULL;
-	m->buried_ctx = opts ? opts->buried_ctx : NULL;
+	m->was_freed = opts ? opts->was_freed : NULL;
+	m->was_freed_ctx = opts ? opts->was_freed_ctx : NULL;
 	procs__init(&m->procs, 0, 0);
 	places__init(&m->places);
 	caught__init(&m->caught);

@@ -4,7 +4,7 @@
  * sequence: no clock, no /proc, no libbpf; live and replay are the same calls.
  *
  * Glossary (one word a concept):
- *   block     one live (pid, device, pointer); allocated by ALLOC, dies by FREE; its id is never reused
+ *   block     one live (pid, device, pointer); allocated by ALLOC, ends by FREE; its id is never reused
  *   op        operator call, named; the innermost open one at a block's allocation is the block's op
  *   node      backward node (torch::autograd::Node) being evaluated; a frame like an op
  *   frame     an op or node on a thread's stack, rebuilt from depth and seq (memtrace/event.h)
@@ -41,9 +41,9 @@ struct model_opts {
 	int timeline_ops; /* also TL_OP and TL_REGION* */
 	int timeline_nodes; /* also TL_NODE, TL_FINAL and TL_NAME */
 	enum classes classes;
-	/* Blocks that lived at the last model__mark, when they die. May be NULL. */
-	void (*buried)(void *ctx, const struct model_was *was);
-	void *buried_ctx;
+	/* Blocks that lived at the last model__mark, when they end. May be NULL. */
+	void (*was_freed)(void *ctx, const struct model_was *was);
+	void *was_freed_ctx;
 };
 
 #define OOM_RETRY_NS 1000000000ull

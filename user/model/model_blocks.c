@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * The ledger: every way in which a block begins and ends, and who else has to know. A block is told of to the graph and
- * to the segments before the timeline hears of it; it dies for the graph before it is buried.
+ * to the segments before the timeline hears of it; it ends for the graph before it is counted as gone.
  */
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
@@ -22,15 +22,15 @@ static void model__tell_destroy(struct model *m, const struct block *b, uint32_t
 	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth, stack);
 }
 
-/* A block dies; b is a copy, already out of the table. `p`: its process, if listed. Where it was allocated; 0: not known. */
-static uint32_t model__bury(struct model *m, const struct block *b, struct proc *p)
+/* A block ended; b is a copy, already out of the table. `p`: its process, if listed. Where it was allocated; 0: not known. */
+static uint32_t model__block_ended(struct model *m, const struct block *b, struct proc *p)
 {
 	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
 	name_id key = NAME_NONE, path = NAME_NONE;
 	uint32_t stack;
 
 	if (b->id <= m->marked_id)
-		model__tell_buried(m, b);
+		model__tell_was_freed(m, b);
 	if (b->named)
 		model__unname(m, b, &key, &path);
 	if (b->gradient)
@@ -86,7 +86,7 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 		model__untrack(m, b, ev);
 	if (p->saved && p->saved->now)
 		model__saved_freed(m, model__thread(m, ev), ev, b);
-	stack = model__bury(m, b, p);
+	stack = model__block_ended(m, b, p);
 	d->frees++;
 	d->free_bytes += b->size;
 	if (dev_is_host(d->dev))
@@ -108,7 +108,7 @@ void model__drop(struct model *m, const struct block *b, struct proc *p)
 	d->dropped_bytes += copy.size;
 	if (copy.tracked)
 		graph__freed(m->graph, &copy, NULL, NULL);
-	stack = model__bury(m, &copy, p);
+	stack = model__block_ended(m, &copy, p);
 	model__tell_destroy(m, &copy, stack, copy.tid, 0);
 }
 

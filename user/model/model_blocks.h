@@ -25,7 +25,7 @@ struct block *model__said(struct model *m, struct proc *p, const struct event *e
 void model__ended_unseen(struct model *m, const struct block *b, struct proc *p);
 /* MUNMAP: late blocks in it are gone. */
 void model__unmapped(struct model *m, const struct event *ev, struct proc *p);
-/* model_memory.c: to who listens for the dead. */
-void model__tell_buried(struct model *m, const struct block *b);
+/* model_memory.c: to who listens for blocks that end. */
+void model__tell_was_freed(struct model *m, const struct block *b);
 
 #endif

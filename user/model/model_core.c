@@ -167,7 +167,7 @@ bool model__is_blind(const struct model *m, uint32_t pid)
 {
 	const struct sampler *s = m->levels.cnt ? model__sampler(m, pid) : NULL;
 
-	return s && s->state < EV_LEVEL_MEETING;
+	return s && s->state < EV_LEVEL_FIRST;
 }
 
 bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary)
@@ -178,5 +178,5 @@ bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary)
 		return true;
 	if (is_boundary)
 		return s->state == EV_LEVEL_TRACED || (s->state == EV_LEVEL_TAIL && s->since_ns == m->now_ns);
-	return s->state == EV_LEVEL_MEETING || s->state == EV_LEVEL_TRACED;
+	return s->state == EV_LEVEL_FIRST || s->state == EV_LEVEL_TRACED;
 }

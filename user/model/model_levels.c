@@ -6,11 +6,11 @@
  *   GAP        probes go, or come: no operator is believed, blocks are carried
  *   REST       nothing is under way, and probes are missing
  *   ARMED      all probes are set, in the middle of a step
- *   MEETING    the first whole step: what is still there of the carried blocks is used, named, freed or built upon
+ *   FIRST      the first whole step: what is still there of the carried blocks is used, named, freed or built upon
  *   TRACED     whole steps: the only ones of which byte·time and peaks count. What nobody saw has left before
  *   TAIL       behind the last one, until probes go: all is seen, and nothing counts
  *
- * A carried block ends by its free, by an allocation at its place or across its edge, or unseen: when the step for meeting is
+ * A carried block ends by its free, by an allocation at its place or across its edge, or unseen: when the first step is
  * over and no operator was given it, and no look at Python's names that began since all probes were set found it. It has left
  * then, as what a process leaves behind has, and is counted as unseen; if it lived after all it is seen late when it is used.
  */
@@ -48,7 +48,7 @@ static void model__carry_all(struct model *m, uint32_t machine)
 	carried__sort(&m->carried);
 }
 
-/* The step for meeting is over. */
+/* The first step is over. */
 static void model__leave_carried(struct model *m, uint32_t machine)
 {
 	const struct block *b;
@@ -198,9 +198,9 @@ static void model__cut_graphs(struct model *m, uint32_t machine)
 static bool sampler__carries(const struct sampler *s, uint8_t before)
 {
 	if (s->state == EV_LEVEL_ARMED)
-		return before >= EV_LEVEL_MEETING;
+		return before >= EV_LEVEL_FIRST;
 	return s->level < MT_LEVEL_BLOCKS && s->state < EV_LEVEL_ARMED &&
-	       (s->state == EV_LEVEL_GAP || before >= EV_LEVEL_MEETING);
+	       (s->state == EV_LEVEL_GAP || before >= EV_LEVEL_FIRST);
 }
 
 /* Of the process whose steps are counted; a rank by itself may be another one. */
@@ -246,7 +246,7 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 		s->set_ns = m->now_ns;
 	if (state != EV_LEVEL_TRACED)
 		model__sample_gone(m);
-	if (state < EV_LEVEL_MEETING && before >= EV_LEVEL_MEETING)
+	if (state < EV_LEVEL_FIRST && before >= EV_LEVEL_FIRST)
 		model__cut_graphs(m, s->machine);
 	if (sampler__carries(s, before))
 		model__carry_all(m, s->machine);
@@ -377,8 +377,8 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 	}
 	p->regions_at_step = p->regions_begun;
 	if (s->state == EV_LEVEL_ARMED && sampler__may_begin(s, p))
-		sampler__to(s, m, EV_LEVEL_MEETING);
-	else if (s->state == EV_LEVEL_MEETING)
+		sampler__to(s, m, EV_LEVEL_FIRST);
+	else if (s->state == EV_LEVEL_FIRST)
 		sampler__to(s, m, EV_LEVEL_TRACED);
 	else if (s->state == EV_LEVEL_TRACED && s->want && !--s->left)
 		sampler__to(s, m, EV_LEVEL_TAIL);
@@ -394,7 +394,7 @@ int model__each_level(const struct model *m, event_fn fn, void *ctx)
 	for (size_t i = 0; i < m->levels.cnt && !r; i++) {
 		const struct sampler *s = &m->levels.samplers[i];
 		bool has_all = s->is_all && s->state == EV_LEVEL_TRACED; /* nothing but traced steps comes: no gap is told */
-		uint8_t state = s->state == EV_LEVEL_MEETING ? EV_LEVEL_ARMED : s->state;
+		uint8_t state = s->state == EV_LEVEL_FIRST ? EV_LEVEL_ARMED : s->state;
 		struct event ev = { .ts_ns = m->now_ns, .kind = EV_LEVEL, .aux = s->pid, .flags = state, .depth = s->level,
 				    .addr = s->window,
 				    .size = event_level_size(s->state == EV_LEVEL_TRACED ? s->left : s->want, s->align),

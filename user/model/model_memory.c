@@ -35,17 +35,17 @@ static void model_was__fill(struct model_was *w, const struct model *m, const st
 
 uint64_t model__mark(struct model *m)
 {
-	if (m->buried)
+	if (m->was_freed)
 		m->marked_id = m->last_id;
 	return m->last_id;
 }
 
-void model__tell_buried(struct model *m, const struct block *b)
+void model__tell_was_freed(struct model *m, const struct block *b)
 {
 	struct model_was w;
 
 	model_was__fill(&w, m, b);
-	m->buried(m->buried_ctx, &w);
+	m->was_freed(m->was_freed_ctx, &w);
 }
 
 int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx, const struct model_was *was), void *ctx)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Names of blocks, from when one gets its name (model_said.c) until it dies. What kind of tensor it is goes to the data flow as
+ * Names of blocks, from when one gets its name (model_said.c) until it ends. What kind of tensor it is goes to the data flow as
  * evidence (graph__said). Where a category says otherwise all the same, the report counts it.
  */
 #include <errno.h>

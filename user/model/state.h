@@ -91,8 +91,8 @@ struct model {
 	bool flow_covered;   /* tensor arguments are to come */
 	struct gpu *gpu;     /* NULL until something of the driver's layer is told */
 	struct oom_log *ooms; /* NULL until memory was refused, or a process died by a signal */
-	void (*buried)(void *ctx, const struct model_was *was);
-	void *buried_ctx;
+	void (*was_freed)(void *ctx, const struct model_was *was);
+	void *was_freed_ctx;
 	uint64_t marked_id; /* the newest block at the last mark; 0: nobody listens */
 	uint64_t scans;	    /* blocks looked at for containment that may still be */
 	name_id main_comm, main_cmdline;

@@ -62,7 +62,7 @@ static int plan_local(void *ctx, size_t name, const struct elf_sym *sym)
 	return name < l->gpu_cnt ? gpu__plan_local(l->b, name, sym) : boxed__plan_local(l->b, l->boxed[name - l->gpu_cnt], sym);
 }
 
-/* What a library has for itself: going through its names is dear, so once for all who want some. */
+/* What a library has for itself: going through its names is expensive, so once for all who want some. */
 static int builder__plan_locals(struct builder *b)
 {
 	struct locals l = { .b = b };

@@ -224,9 +224,9 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 }
 
 /*
- * An emulated call pushes its return address on one stack of two, and the function that it calls dies of its return (mended in
- * 2026, abf08854d224). A program that is just loading may get its second stack yet. Return probes exchange the return address
- * on one of them; kernels between 6.6 and 6.10 did not mind the other.
+ * An emulated call pushes its return address on one stack of two, and the function that it calls is killed by its return
+ * (mended in 2026, abf08854d224). A program that is just loading may get its second stack yet. Return probes exchange the
+ * return address on one of them; kernels between 6.6 and 6.10 did not mind the other.
  */
 static void builder__mind_shadow_stacks(struct builder *b)
 {

@@ -72,7 +72,7 @@ struct schema_code {
 };
 /* 0, or -ENOENT: it is not known. */
 typedef int schema_code_fn(void *ctx, struct schema_code *ret);
-/* Is asked once, when an operator's text does not stand alone: to find that code is dear. */
+/* Is asked once, when an operator's text does not stand alone: to find that code is expensive. */
 void schema_index__when_in_doubt(struct schema_index *x, schema_code_fn *ask, void *ctx);
 
 /* The index of a library, with the code that it may ask for. -ENOENT: it has no read-only data; -ENOMEM. */

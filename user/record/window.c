@@ -154,7 +154,7 @@ static void window__end_frame(struct window *w, struct model *m)
 	window__begin_frame(w, m);
 }
 
-static void window__buried(void *ctx, const struct model_was *was)
+static void window__was_freed(void *ctx, const struct model_was *was)
 {
 	struct window *w = ctx;
 	struct win_frame *f = w->now;
@@ -205,8 +205,8 @@ void window__free(struct window *w)
 
 void window__model_opts(struct window *w, struct model_opts *ret)
 {
-	ret->buried = window__buried;
-	ret->buried_ctx = w;
+	ret->was_freed = window__was_freed;
+	ret->was_freed_ctx = w;
 }
 
 /* --- events ------------------------------------------------------------------------------------------------ */

@@ -11,7 +11,7 @@
  * data_head must come before the loads of data (acquire), the store of data_tail after them (release). A
  * record may wrap around the end, so each is copied out first.
  *
- * An event dies with its CPU and does not come back with it, so rings are closed and opened as CPUs go and come, when
+ * An event ends with its CPU and does not come back with it, so rings are closed and opened as CPUs go and come, when
  * whoever has this looks at them. Not noticed: one that goes and comes back between two looks.
  */
 #include "target/sideband.h"

@@ -3,7 +3,7 @@
  * target: what a process is: identity, usage, rank variables, mapped libraries. (Whose child it is: target/kin.h.)
  *
  * Reads /proc only; never stops, writes to or attaches to the process. Everything read is hostile:
- * lengths are capped, strings are cut, numbers are range-checked. A process that dies under our
+ * lengths are capped, strings are cut, numbers are range-checked. A process that ends under our
  * hands gives -ESRCH, never a half-filled success.
  */
 #ifndef MT_TARGET_TARGET_H

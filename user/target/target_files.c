@@ -3,7 +3,7 @@
  * The files of a process in /proc, and what it means when one is not to be read. Called by the other files behind target.h.
  *
  * They are read through one descriptor of /proc/PID, or checked by it, which stays bound to that very process: when
- * it dies and its number is given to another, reads fail with ESRCH instead of telling about a
+ * it ends and its number is given to another, reads fail with ESRCH instead of telling about a
  * stranger. Only the paths handed to the kernel name the number.
  */
 #include <errno.h>

@@ -4,7 +4,7 @@
  * It stands between a replay and whoever renders, so that a report of a moment and every export leave out the same.
  *
  * It needs a first pass (sieve__learn), for what is known with hindsight only: categories come from labels, and whose a block
- * is may be told when it dies. A block that no module's forward or backward made belongs to the module whose parameter, buffer,
+ * is may be told when it ends. A block that no module's forward or backward made belongs to the module whose parameter, buffer,
  * gradient or optimizer state it is by Python's name.
  */
 #ifndef MT_TIMELINE_SIEVE_H

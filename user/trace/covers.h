@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * covers: what puts the job's instructions back when memtrace is killed amid setting or closing probes.
+ * covers: what puts the job's instructions back when memtrace is killed while it sets or closes probes.
  *
  * A thread with a SIGKILL pending is refused every page of others' memory (__get_user_pages), so a link that it is making or
  * closing would leave its breakpoints behind, for good ("failed to unregister, leaking uprobe"). But when a process closes its
  * descriptors at its end no signal is pending any more; and who is the last to let go of a place puts the instruction back in
  * all processes that have it. So each place has a second link, made before the first and closed after it, which wants probes
- * in memtrace alone: it changes nothing in the job, and when memtrace dies, whenever and however, the end of the process
+ * in memtrace alone: it changes nothing in the job, and when memtrace ends, whenever and however, the end of the process
  * closes it. Measured on 6.18: of 24 keepers killed at such moments 5 left 1 to 12 pages of the job changed; of 53 with covers,
  * to 26 of which the kernel had refused it, none.
  *

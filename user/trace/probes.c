@@ -108,7 +108,7 @@ static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 		p->site_ns = SITE_NS_MIN;
 }
 
-/* How many more sites a call that began then may set. For the last few of them a link, with its grace period, is too dear. */
+/* How many more sites a call that began then may set. For the last few a link, with its grace period, is too expensive. */
 static size_t probes__room(const struct probes *p, uint64_t budget_ns, uint64_t begin)
 {
 	uint64_t spent = work_ns() - begin;

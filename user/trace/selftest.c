@@ -5,7 +5,7 @@
  * 2026). No version number tells such things, since distributions take fixes over as they please. So memtrace looks.
  *
  * A child says when it has run all pieces bare; we set the probes in it; it runs them again and compares. Where it got to
- * stands in memory that we share, so the piece that it dies of is known, and another child goes on without it.
+ * stands in memory that we share, so the piece that ends it is known, and another child goes on without it.
  */
 #include "trace/selftest.h"
 
@@ -198,7 +198,7 @@ static void grandchild(size_t at)
 	_exit(0);
 }
 
-/* Each grandchild that dies costs its site the verdict; the next begins behind it. */
+/* Each grandchild that is killed costs its site the verdict; the next begins behind it. */
 static int trial__forked(void)
 {
 	struct board *b = trial.board;

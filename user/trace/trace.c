@@ -182,7 +182,7 @@ static int tracer__try_classes(struct tracer *t, struct err *err)
 			  t->classes.of[c].hit_ns);
 	if (t->classes.of[INSN_OWN].is_usable)
 		return 0;
-	/* What everything rests on. Our own functions are not probed to see how dear it is. */
+	/* What everything rests on. Our own functions are not probed to see how expensive it is. */
 	err_set(err, -ENOTSUP, "a probe on a %s, on this kernel: %s", insn_class_name(INSN_OWN),
 		insn_verdict_text(t->classes.of[INSN_OWN].verdict));
 	return err_hint(err, "memtrace probes nothing here: it would harm the program");

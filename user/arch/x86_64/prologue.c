@@ -5,7 +5,7 @@
  * The kernel runs the instruction that a breakpoint has replaced in one of three ways
  * (arch/x86/kernel/uprobes.c): pushes of a register, relative jumps and calls and the one-byte nop are
  * emulated within the trap; a five-byte nop becomes a call without any trap (Linux 6.18 on); all others
- * are executed out of line under single-step, a second trap and twenty times dearer. glibc's free
+ * are executed out of line under single-step, a second trap and twenty times as expensive. glibc's free
  * begins with a test (10 µs a hit); three bytes on stands a je (0.5 µs), and every call passes it with
  * the argument still in its register.
  *

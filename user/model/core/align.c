@@ -63,7 +63,7 @@ static double align__pair(struct align *al, uint32_t i, uint32_t j)
 	al->ret[i] = j;
 	if (al->a[i].size == al->b[j].size)
 		return 1;
-	return al->a[i].dies == al->b[j].dies ? 0.5 : 0;
+	return al->a[i].is_freed == al->b[j].is_freed ? 0.5 : 0;
 }
 
 static double align__by_sizes(struct align *al)
@@ -96,7 +96,7 @@ static double align__by_place(struct align *al, bool *ret_exact)
 	*ret_exact = true;
 	for (uint32_t i = 0; i < al->a_cnt; i++) {
 		fits += align__pair(al, i, i);
-		*ret_exact &= is_same(&al->a[i], &al->b[i]) && al->a[i].dies == al->b[i].dies;
+		*ret_exact &= is_same(&al->a[i], &al->b[i]) && al->a[i].is_freed == al->b[i].is_freed;
 	}
 	return fits;
 }

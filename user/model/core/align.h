@@ -24,7 +24,7 @@
 struct align_item {
 	uint64_t size;
 	uint8_t dev;
-	uint8_t dies; /* in its step */
+	uint8_t is_freed; /* in its step */
 };
 
 struct align_fit {

@@ -4,7 +4,7 @@
  * was freed. Whether a block is still one of these is in the block itself (struct block: carried).
  *
  * Made at once when a gap begins, and thrown away when all is settled. Holds CARRIED_MAX; of more, those beyond are not found
- * by what lies across them, and leave when the step for meeting is over, as all do that nobody used.
+ * by what lies across them, and leave when the first step is over, as all do that nobody used.
  */
 #ifndef MT_MODEL_CARRIED_H
 #define MT_MODEL_CARRIED_H

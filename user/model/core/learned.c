@@ -317,7 +317,7 @@ static uint32_t learned__by_lanes(struct learned *l, const struct learned_allocs
 		uint32_t to = ret[v->lane].at + ret[v->lane].cnt++;
 
 		l->order[to] = i;
-		l->room[to] = (struct align_item){ .size = v->size, .dev = v->dev, .dies = v->is_dead };
+		l->room[to] = (struct align_item){ .size = v->size, .dev = v->dev, .is_freed = v->is_dead };
 	}
 	return lanes;
 }

@@ -479,7 +479,7 @@ static void graph__ended(struct graph *g, const struct fthread *t, struct fblock
 {
 	fblock__end(g, f);
 	if (t)
-		graph__bury(g, t->proc, f);
+		graph__keep_freed(g, t->proc, f);
 	else
 		graph__settle(g, f, pid);
 }

@@ -66,7 +66,7 @@ void graph__allocated(struct graph *g, struct block *b, struct thread *th, const
 		      uint8_t made); /* enum ev_place */
 void graph__placed(struct graph *g, name_id place, uint8_t made); /* what was allocated there before it was told */
 /*
- * A block with `tracked` dies: before it is buried. b is the copy that is told and buried, its label
+ * A block with `tracked` is freed: before it is counted as gone. b is the copy that is told and counted, its label
  * becomes the last one. th, ev: its free, NULL if its process went away.
  */
 void graph__freed(struct graph *g, struct block *b, struct thread *th, const struct event *ev);

@@ -571,7 +571,7 @@ static void graph__settle_oldest(struct graph *g, struct fproc *p)
 	p->dead_at = 0;
 }
 
-void graph__bury(struct graph *g, struct fproc *p, struct fblock *f)
+void graph__keep_freed(struct graph *g, struct fproc *p, struct fblock *f)
 {
 	f->end_step = p->steps;
 	f->used_node = g->serial;

@@ -339,7 +339,7 @@ uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place);
 void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e); /* it is over */
 void fblock__made_kept(struct fblock *f); /* its step is over, and no operator was given it */
-void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t); /* it dies in that thread */
+void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t); /* it is freed in that thread */
 
 /* flow_label.c */
 uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
@@ -354,7 +354,7 @@ struct fblock *graph__add(struct graph *g, struct block *b);	/* NULL: no memory 
 void graph__remove(struct graph *g, struct fblock *f);
 struct fblock *graph__each(const struct graph *g, uint32_t *num); /* *num starts at 0; NULL ends it */
 void fblock__refresh(struct graph *g, struct fblock *f); /* after any change of label: bytes move */
-void fblock__end(struct graph *g, struct fblock *f);	 /* its block dies now */
+void fblock__end(struct graph *g, struct fblock *f);	 /* its block ends now */
 struct span *fblock__span(struct fblock *f, uint32_t ver);
 /* A new version that began at ts_ns. */
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
@@ -415,7 +415,7 @@ void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e);
 void graph__end_step(struct graph *g, struct fproc *p);
 void graph__end_step_at(struct graph *g, struct fproc *p, uint64_t last_node); /* which was its last one, by serial */
 void graph__end_region(struct graph *g, struct fthread *t);
-void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
+void graph__keep_freed(struct graph *g, struct fproc *p, struct fblock *f); /* it waits in the window */
 void graph__apply_news(struct graph *g, struct fproc *p); /* labels the window again if parameters were found */
 void graph__end_dead_guesses(struct graph *g, struct fproc *p);
 /* Nothing will be learned of it any more: guesses are over, the last word is told, it is forgotten. */

@@ -33,7 +33,7 @@ struct flow_proc {
 	int has_shown;
 };
 
-/* What a block is called until it dies. */
+/* What a block is called until it ends. */
 struct t_number {
 	uint64_t id, past; /* the number + 1 */
 };

@@ -449,18 +449,18 @@ static int is_word(const struct canvas *c, unsigned x, unsigned y)
 	return canvas__at(c, x, y)->cp < 0x2190; /* below arrows and lines */
 }
 
-/* A flag amid a word would be read as a part of it: all of the word goes, to the line on both sides. */
+/* A flag in the middle of a word would be read as a part of it: all of the word goes, to the line on both sides. */
 static void put_flag(struct canvas *c, unsigned x, unsigned y, unsigned cols, unsigned col, uint32_t cp, uint8_t style)
 {
 	unsigned first = col, end = col;
-	bool is_amid;
+	bool in_word;
 
 	while (first && is_word(c, x + first - 1, y))
 		first--;
 	while (end < cols && is_word(c, x + end, y))
 		end++;
-	is_amid = is_word(c, x + col, y) && (canvas__at(c, x + col, y)->cp != ' ' || (first < col && end > col + 1));
-	if (is_amid)
+	in_word = is_word(c, x + col, y) && (canvas__at(c, x + col, y)->cp != ' ' || (first < col && end > col + 1));
+	if (in_word)
 		for (unsigned i = first; i < end; i++)
 			canvas__set(c, x + i, y, 0x2500, TUI_DIM, TUI_PLAIN);
 	canvas__set(c, x + col, y, cp, style, TUI_PLAIN);
