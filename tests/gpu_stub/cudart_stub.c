@@ -18,7 +18,6 @@ struct channels {
 struct ipc_handle {
 	char bytes[64];
 };
-struct node_params;
 
 int cuMemAlloc_v2(void **, size_t, unsigned), cuMemAllocManaged(void **, size_t, unsigned);
 int cuMemAllocHost_v2(void **, size_t, unsigned), cuMemHostAlloc(void **, size_t, unsigned);

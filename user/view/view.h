@@ -12,7 +12,6 @@
 #include "timeline/report.h"
 #include "timeline/timeline.h"
 
-struct err;
 struct names;
 
 enum view_by { BY_OP = 0, BY_DEVICE, BY_PROCESS, BY_REGION, BY_CATEGORY, BY_SYMBOL, BY_STACK, BY_NAME, BY_RANK,

@@ -27,7 +27,6 @@
 
 struct block;
 struct device;
-struct thread;
 
 /* Blocks allocated in one phase with this module innermost. */
 struct module_phase {
@@ -78,9 +77,7 @@ struct modules_of {
 	uint32_t pid, cnt;
 };
 
-struct module_slot; /* (pid, address) or (pid, path, root) → row */
-
-/* Which row is meant by what. */
+/* Which row is meant by (pid, address), or by (pid, path, root). */
 struct module_places {
 	struct module_place {
 		uint64_t a, b;

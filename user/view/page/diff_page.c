@@ -10,9 +10,7 @@
 #include "view/json.h"
 #include "view/page/html_doc.h"
 #include "view/page/html_page.h"
-#include "view/report_words.h"
 #include "view/tables/diff.h"
-#include "view/tables/tables.h"
 #include "view/tables/verdict.h"
 
 static void put_device(struct json *j, const struct report *r, const struct report_dev *d)
