@@ -105,7 +105,7 @@ check: ## everything that must hold: installs what is missing, builds, runs the 
 	@$(MAKE) --no-print-directory check-all
 check-build: $(B)/memtrace $(UNIT_BINS) fuzz sims $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/tests/window_of $(B)/tests/gaps_of $(B)/tests/learned_of fault-targets
 # The tests of BPF programs wait most of their time for the kernel to let go of probes: the other half of the machine is free.
-check-all: check-tidy check-arch
+check-all: check-tidy check-arch check-new-kind
 	@printf '%s\n' '$(MAKE) --no-print-directory check-unit check-sim check-fuzz' '$(MAKE) --no-print-directory check-bpf' | tests/abreast
 	@$(MAKE) --no-print-directory check-e2e
 check-tidy: $(B)/memtrace

@@ -47,6 +47,10 @@ $(B)/tests/bench_%: tests/bench/bench_%.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests $< $(B)/libmemtrace.a $(LIBS) -o $@
 
+.PHONY: check-new-kind
+check-new-kind: ## how many files a new kind of event takes: one is added to a copy, recorded, read back and reported
+	@tests/new_kind/run
+
 # A change of structure changes no output: those of this tree beside those of BASE, which is built apart and kept. The recordings:
 # those of the tests and one of a job that never ran; better, real ones, too.
 RECORDINGS ?=
