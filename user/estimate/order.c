@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/free.h"
+#include "base/heap.h"
 #include "estimate/tracker.h"
 
 enum rule { RULE_NET = 0, RULE_FREES_FIRST, RULES };
@@ -47,33 +48,20 @@ static int goes_first(const struct ready *a, const struct ready *b)
 
 static int push(struct sched *s, uint32_t node, int64_t key)
 {
-	size_t i = s->heap_cnt;
-
 	if (!array_has_room(s->heap, s->heap_cnt, s->heap_cap, 256))
 		return -ENOMEM;
-	s->heap[s->heap_cnt++] = (struct ready){ key, node };
-	for (; i && goes_first(&s->heap[i], &s->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-		struct ready t = s->heap[i];
-
-		s->heap[i] = s->heap[(i - 1) / 2];
-		s->heap[(i - 1) / 2] = t;
-	}
+	s->heap[s->heap_cnt] = (struct ready){ key, node };
+	heap_up(s->heap, s->heap_cnt, goes_first);
+	s->heap_cnt++;
 	return 0;
 }
 
 static struct ready pop(struct sched *s)
 {
-	struct ready top = s->heap[0], last = s->heap[--s->heap_cnt];
-	size_t i = 0, child;
+	struct ready top = s->heap[0];
 
-	while ((child = 2 * i + 1) < s->heap_cnt) {
-		child += child + 1 < s->heap_cnt && goes_first(&s->heap[child + 1], &s->heap[child]);
-		if (!goes_first(&s->heap[child], &last))
-			break;
-		s->heap[i] = s->heap[child];
-		i = child;
-	}
-	s->heap[i] = last;
+	s->heap[0] = s->heap[--s->heap_cnt];
+	heap_down(s->heap, s->heap_cnt, 0, goes_first);
 	return top;
 }
 

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/err.h"
 #include "base/free.h"
+#include "base/heap.h"
 #include "base/names.h"
 #include "event/merge_state.h"
 #include "event/recording.h"
@@ -69,33 +70,11 @@ static int source__next(struct source *s, struct err *err)
 	return 1;
 }
 
-static bool comes_before(const struct merge *m, size_t a, size_t b)
+static bool comes_before(const size_t *a, const size_t *b, const struct source *src)
 {
-	uint64_t ta = m->src[a].next_ns, tb = m->src[b].next_ns;
+	uint64_t ta = src[*a].next_ns, tb = src[*b].next_ns;
 
-	return ta != tb ? ta < tb : a < b;
-}
-
-static void swap(size_t *a, size_t *b)
-{
-	size_t t = *a;
-
-	*a = *b;
-	*b = t;
-}
-
-static void heap_down(struct merge *m, size_t at)
-{
-	for (;;) {
-		size_t kid = 2 * at + 1;
-
-		if (kid + 1 < m->heap_cnt && comes_before(m, m->heap[kid + 1], m->heap[kid]))
-			kid++;
-		if (kid >= m->heap_cnt || !comes_before(m, m->heap[kid], m->heap[at]))
-			return;
-		swap(&m->heap[at], &m->heap[kid]);
-		at = kid;
-	}
+	return ta != tb ? ta < tb : *a < *b;
 }
 
 static int open_sources(struct merge *m)
@@ -112,8 +91,7 @@ static int open_sources(struct merge *m)
 			return err_set(m->err, -EINVAL, "%s became shorter while it was read", m->info->files[i].path);
 		m->heap[m->heap_cnt++] = i;
 	}
-	for (size_t i = m->heap_cnt; i-- > 0;)
-		heap_down(m, i);
+	heap_make(m->heap, m->heap_cnt, comes_before, m->src);
 	return 0;
 }
 
@@ -136,7 +114,7 @@ static int merge_events(struct merge *m)
 			return r;
 		if (!r)
 			m->heap[0] = m->heap[--m->heap_cnt];
-		heap_down(m, 0);
+		heap_down(m->heap, m->heap_cnt, 0, comes_before, m->src);
 	}
 	return 0;
 }

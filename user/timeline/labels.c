@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/map.h"
 #include "base/spool.h"
 
@@ -260,25 +261,9 @@ int labels__event(void *labels, const struct tl_event *ev)
 
 /* --- asking ------------------------------------------------------------------------------------------------- */
 
-static bool entry__before(const struct entry *a, const struct entry *b)
+static bool entry__after(const struct entry *a, const struct entry *b)
 {
-	return a->id != b->id ? a->id < b->id : a->version < b->version;
-}
-
-static void sift_down(struct entry *e, size_t i, size_t cnt)
-{
-	struct entry x = e[i];
-	size_t child;
-
-	while ((child = 2 * i + 1) < cnt) {
-		if (child + 1 < cnt && entry__before(&e[child], &e[child + 1]))
-			child++;
-		if (!entry__before(&x, &e[child]))
-			break;
-		e[i] = e[child];
-		i = child;
-	}
-	e[i] = x;
+	return a->id != b->id ? a->id > b->id : a->version > b->version;
 }
 
 /* Heapsort: qsort takes as much memory again. */
@@ -286,14 +271,13 @@ static void labels__sort(struct labels *l)
 {
 	struct entry *e = (struct entry *)l->entries.map;
 
-	for (size_t i = l->entries_cnt / 2; i--;)
-		sift_down(e, i, l->entries_cnt);
+	heap_make(e, l->entries_cnt, entry__after);
 	for (size_t cnt = l->entries_cnt; cnt > 1; cnt--) {
 		struct entry top = e[0];
 
 		e[0] = e[cnt - 1];
 		e[cnt - 1] = top;
-		sift_down(e, 0, cnt - 1);
+		heap_down(e, cnt - 1, 0, entry__after);
 	}
 	l->sorted = true;
 }
@@ -323,7 +307,7 @@ enum category labels__get(const struct labels *l, uint64_t id, uint32_t version)
 	while (lo < hi) { /* the first one behind */
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (entry__before(&want, &e[mid]))
+		if (entry__after(&e[mid], &want))
 			hi = mid;
 		else
 			lo = mid + 1;

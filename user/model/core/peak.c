@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/heap.h"
+
 int peak__init(struct peak *p)
 {
 	*p = (struct peak){ 0 };
@@ -61,43 +63,17 @@ static int worse(const struct peak_freed *a, const struct peak_freed *b)
 	return block__cmp(&a->block, &b->block) > 0;
 }
 
-static void sift_up(struct peak_freed *heap, size_t i)
-{
-	struct peak_freed x = heap[i];
-
-	while (i && worse(&x, &heap[(i - 1) / 2])) {
-		heap[i] = heap[(i - 1) / 2];
-		i = (i - 1) / 2;
-	}
-	heap[i] = x;
-}
-
-static void sift_down(struct peak_freed *heap, size_t cnt)
-{
-	struct peak_freed x = heap[0];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < cnt) {
-		if (child + 1 < cnt && worse(&heap[child + 1], &heap[child]))
-			child++;
-		if (!worse(&heap[child], &x))
-			break;
-		heap[i] = heap[child];
-		i = child;
-	}
-	heap[i] = x;
-}
-
 bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct peak_freed *f)
 {
 	if (*cnt < max) {
 		heap[*cnt] = *f;
-		sift_up(heap, (*cnt)++);
+		heap_up(heap, *cnt, worse);
+		++*cnt;
 		return true;
 	}
 	if (max && worse(&heap[0], f)) {
 		heap[0] = *f;
-		sift_down(heap, max);
+		heap_down(heap, max, 0, worse);
 	}
 	return false;
 }

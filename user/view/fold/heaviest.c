@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/heap.h"
 #include "base/map.h"
 
 struct heaviest {
@@ -80,34 +81,25 @@ struct block_life *heaviest__life(struct heaviest *h, uint32_t number)
 	return &h->live[number];
 }
 
-static void heaviest__sift(struct heaviest *h, uint32_t at, struct block_life b)
+static int is_lighter(const struct block_life *a, const struct block_life *b)
 {
-	for (uint32_t child; (child = 2 * at + 1) < h->heap_cnt; at = child) {
-		if (child + 1 < h->heap_cnt && h->heap[child + 1].weight < h->heap[child].weight)
-			child++;
-		if (b.weight <= h->heap[child].weight)
-			break;
-		h->heap[at] = h->heap[child];
-	}
-	h->heap[at] = b;
+	return a->weight < b->weight;
 }
 
 static void heaviest__keep(struct heaviest *h, struct block_life *b, uint64_t ts_ns)
 {
-	uint32_t at;
-
 	b->weight = (double)b->size * (double)(ts_ns > b->allocated_ns ? ts_ns - b->allocated_ns : 0);
 	h->all += b->weight;
 	if (map__find(&h->wanted, b->id))
 		b->weight = INFINITY;
-	if (h->heap_cnt == h->max) {
-		if (h->max && b->weight > h->heap[0].weight)
-			heaviest__sift(h, 0, *b);
-		return;
+	if (h->heap_cnt < h->max) {
+		h->heap[h->heap_cnt] = *b;
+		heap_up(h->heap, h->heap_cnt, is_lighter);
+		h->heap_cnt++;
+	} else if (h->max && is_lighter(&h->heap[0], b)) {
+		h->heap[0] = *b;
+		heap_down(h->heap, h->heap_cnt, 0, is_lighter);
 	}
-	for (at = h->heap_cnt++; at && h->heap[(at - 1) / 2].weight > b->weight; at = (at - 1) / 2)
-		h->heap[at] = h->heap[(at - 1) / 2];
-	h->heap[at] = *b;
 }
 
 void heaviest__freed(struct heaviest *h, uint32_t number, uint64_t ts_ns)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/heap.h"
 #include "base/spool.h"
 
 #define GIVE_BACK (1u << 20) /* of a run that was read, at a time: a multiple of any page */
@@ -203,25 +204,14 @@ static void put(struct outbuf *out, const struct row *r)
 
 /* --- runs, side by side --------------------------------------------------------------------------------------- */
 
-static const struct row *next_of(const struct line_sort *s, size_t i)
+static const struct row *next_of(const struct run *run, const char *map)
 {
-	return (const struct row *)(s->map + s->runs[i].at);
+	return (const struct row *)(map + run->at);
 }
 
-static void sift(struct line_sort *s, size_t i)
+static int goes_first(const struct run *a, const struct run *b, const char *map)
 {
-	size_t child;
-
-	while ((child = 2 * i + 1) < s->runs_cnt) {
-		struct run run = s->runs[i];
-
-		child += child + 1 < s->runs_cnt && compare(next_of(s, child + 1), next_of(s, child)) < 0;
-		if (compare(next_of(s, i), next_of(s, child)) < 0)
-			break;
-		s->runs[i] = s->runs[child];
-		s->runs[child] = run;
-		i = child;
-	}
+	return compare(next_of(a, map), next_of(b, map)) < 0;
 }
 
 /* Pages that were read are the kernel's again: as many runs as there are, only their next ones stay. */
@@ -238,18 +228,17 @@ static int merge(struct line_sort *s, struct outbuf *out)
 		s->map = NULL;
 		return -errno;
 	}
-	for (size_t i = s->runs_cnt / 2; i--;)
-		sift(s, i);
+	heap_make(s->runs, s->runs_cnt, goes_first, s->map);
 	while (s->runs_cnt && !out->err) {
 		struct run *run = &s->runs[0];
 		uint64_t was = run->at;
 
-		put(out, next_of(s, 0));
-		run->at += size_of(next_of(s, 0));
+		put(out, next_of(run, s->map));
+		run->at += size_of(next_of(run, s->map));
 		give_back(s, was, run->at);
 		if (run->at == run->end)
 			*run = s->runs[--s->runs_cnt];
-		sift(s, 0);
+		heap_down(s->runs, s->runs_cnt, 0, goes_first, s->map);
 	}
 	return out->err;
 }

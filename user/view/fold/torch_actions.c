@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+#include "base/heap.h"
 #include "base/map.h"
 #include "timeline/labels.h"
 
@@ -127,36 +129,20 @@ static int ring_put(struct torch_actions *a, const struct pending *p)
 
 static int heap_put(struct torch_actions *a, const struct pending *p)
 {
-	uint32_t i = a->cnt;
-
-	if (i == a->cap) {
-		uint32_t cap = a->cap ? 2 * a->cap : 1024;
-		struct pending *heap = reallocarray(a->heap, cap, sizeof(*heap));
-
-		if (!heap)
-			return -ENOMEM;
-		a->heap = heap;
-		a->cap = cap;
-	}
-	for (a->cnt++; i && is_before(p, &a->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		a->heap[i] = a->heap[(i - 1) / 2];
-	a->heap[i] = *p;
+	if (!array_has_room(a->heap, a->cnt, a->cap, 1024))
+		return -ENOMEM;
+	a->heap[a->cnt] = *p;
+	heap_up(a->heap, a->cnt, is_before);
+	a->cnt++;
 	return 0;
 }
 
 static struct pending heap_take(struct torch_actions *a)
 {
-	struct pending first = a->heap[0], last = a->heap[--a->cnt];
-	uint32_t i = 0, child;
+	struct pending first = a->heap[0];
 
-	while ((child = 2 * i + 1) < a->cnt) {
-		child += child + 1 < a->cnt && is_before(&a->heap[child + 1], &a->heap[child]);
-		if (!is_before(&a->heap[child], &last))
-			break;
-		a->heap[i] = a->heap[child];
-		i = child;
-	}
-	a->heap[i] = last;
+	a->heap[0] = a->heap[--a->cnt];
+	heap_down(a->heap, a->cnt, 0, is_before);
 	return first;
 }
 
