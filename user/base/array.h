@@ -51,12 +51,24 @@
 		all_ != NULL;                                                            \
 	})
 
-/* For qsort and bsearch: upwards by a uint64_t, which is what an element begins with. */
-static inline int u64_cmp(const void *pa, const void *pb)
-{
-	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+/* What a comparator returns for two numbers; several keys are `cmp_down(a->bytes, b->bytes) ?: cmp_up(a->id, b->id)`. */
+#define cmp_up(a, b) (((a) > (b)) - ((a) < (b)))
+#define cmp_down(a, b) cmp_up(b, a)
 
-	return a < b ? -1 : a > b;
+/* For qsort and bsearch: upwards by a number, which is what an element begins with. */
+static inline int u64_cmp(const void *a, const void *b)
+{
+	return cmp_up(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+static inline int u32_cmp(const void *a, const void *b)
+{
+	return cmp_up(*(const uint32_t *)a, *(const uint32_t *)b);
+}
+
+static inline int double_cmp(const void *a, const void *b)
+{
+	return cmp_up(*(const double *)a, *(const double *)b);
 }
 
 #endif

@@ -11,13 +11,13 @@
 #include "base/names.h"
 
 /* Backward nodes: → node name ("AddmmBackward0"). */
-struct vtable {
+struct vtable { /* begins with addr: u64_cmp */
 	uint64_t addr;
 	name_id name;
 };
 
 /* A class whose objects are read: TensorImpl's, StorageImpl's, AutogradMeta's. */
-struct flow_vtable {
+struct flow_vtable { /* begins with addr: u64_cmp */
 	uint64_t addr;
 	uint32_t class; /* enum mt_class */
 };

@@ -93,9 +93,7 @@ static int allocated_earlier(const void *a, const void *b, void *items)
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	const struct item *x = &((const struct item *)items)[i], *y = &((const struct item *)items)[j];
 
-	if (x->alloc != y->alloc)
-		return x->alloc < y->alloc ? -1 : 1;
-	return i < j ? -1 : i > j;
+	return cmp_up(x->alloc, y->alloc) ?: cmp_up(i, j);
 }
 
 static int freed_earlier(const void *a, const void *b, void *items)
@@ -103,7 +101,7 @@ static int freed_earlier(const void *a, const void *b, void *items)
 	const struct item *x = &((const struct item *)items)[*(const uint32_t *)a];
 	const struct item *y = &((const struct item *)items)[*(const uint32_t *)b];
 
-	return x->freed < y->freed ? -1 : x->freed > y->freed;
+	return cmp_up(x->freed, y->freed);
 }
 
 int items__sort(struct items *i)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "timeline/timeline.h"
 
 #define LOOK_AHEAD 32 /* blocks of one side alone, in a row */
@@ -118,9 +119,8 @@ static int in_order(const void *pa, const void *pb, void *ctx)
 {
 	const struct sorting *s = ctx;
 	uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
-	int d = s->order(s->i, &s->i->at[a], s->i, &s->i->at[b]);
 
-	return d ? d : (a > b) - (a < b);
+	return s->order(s->i, &s->i->at[a], s->i, &s->i->at[b]) ?: cmp_up(a, b);
 }
 
 static void side__sort(struct side *s, order_fn order)

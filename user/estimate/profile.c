@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 
 uint64_t est_not_cpu(const struct est_doc *d)
@@ -96,9 +97,7 @@ static int larger(const void *a, const void *b)
 {
 	const struct est_row *x = a, *y = b;
 
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? 1 : -1;
-	return x->node < y->node ? -1 : x->node > y->node;
+	return cmp_down(x->bytes, y->bytes) ?: cmp_up(x->node, y->node);
 }
 
 static int alive(const struct work *w, struct est_profile *p)

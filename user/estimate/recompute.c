@@ -334,9 +334,7 @@ static int worth(const void *a, const void *b)
 	const struct recompute_module *x = a, *y = b;
 	double left = x->bytes * (double)y->time_ns, right = y->bytes * (double)x->time_ns;
 
-	if (left > right || left < right)
-		return left > right ? -1 : 1;
-	return strcmp(x->path, y->path);
+	return cmp_down(left, right) ?: strcmp(x->path, y->path);
 }
 
 /* Modules change places: calls and names with them. */

@@ -328,16 +328,9 @@ uint8_t recorded__dev(const struct recorded *r)
 
 /* --- what was kept --------------------------------------------------------------------------------------- */
 
-struct end {
+struct end { /* begins with ns: u64_cmp */
 	uint64_t ns, size;
 };
-
-static int by_time(const void *a, const void *b)
-{
-	const struct end *x = a, *y = b;
-
-	return x->ns < y->ns ? -1 : x->ns > y->ns;
-}
 
 /* Allocations are in the order of ids; ends are sorted. At the same time an end comes first. */
 static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const struct end *ends, size_t cnt)
@@ -382,7 +375,7 @@ static int sweep(struct recorded_kept *k, const struct recorded *r)
 			ends[cnt++] = (struct end){ ns > b->alloc_ns ? ns : b->alloc_ns + 1, b->size };
 		}
 	}
-	qsort(ends, cnt, sizeof(*ends), by_time);
+	qsort(ends, cnt, sizeof(*ends), u64_cmp);
 	lowest_peak(k, r, ends, cnt);
 	free(ends);
 	return 0;
@@ -427,21 +420,9 @@ static int by_weight(const void *a, const void *b)
 {
 	const struct recorded_row *x = a, *y = b;
 
-	if (x->at_peak != y->at_peak)
-		return x->at_peak < y->at_peak ? 1 : -1;
-	if (x->byte_ns < y->byte_ns || x->byte_ns > y->byte_ns)
-		return x->byte_ns < y->byte_ns ? 1 : -1;
-	if (x->op.v != y->op.v)
-		return x->op.v < y->op.v ? -1 : 1;
-	if (x->region.v != y->region.v)
-		return x->region.v < y->region.v ? -1 : 1;
-	if (x->last_op.v != y->last_op.v)
-		return x->last_op.v < y->last_op.v ? -1 : 1;
-	if (x->line != y->line)
-		return x->line < y->line ? -1 : 1;
-	if (x->module.v != y->module.v)
-		return x->module.v < y->module.v ? -1 : 1;
-	return x->root.v < y->root.v ? -1 : x->root.v > y->root.v;
+	return cmp_down(x->at_peak, y->at_peak) ?: cmp_down(x->byte_ns, y->byte_ns) ?: cmp_up(x->op.v, y->op.v) ?:
+	       cmp_up(x->region.v, y->region.v) ?: cmp_up(x->last_op.v, y->last_op.v) ?: cmp_up(x->line, y->line) ?:
+	       cmp_up(x->module.v, y->module.v) ?: cmp_up(x->root.v, y->root.v);
 }
 
 static int kept_rows(struct recorded_kept *k, const struct recorded *r)

@@ -171,9 +171,7 @@ static int by_moment(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? -1 : 1;
-	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* frees first */
+	return cmp_up(x->ns, y->ns) ?: cmp_up(x->bytes, y->bytes); /* frees first */
 }
 
 static uint64_t most_at_once(struct moment *m, size_t cnt)

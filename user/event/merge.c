@@ -252,13 +252,6 @@ static int refuse_levels(struct merge *m, size_t i, size_t k)
 				"common windows");
 }
 
-static int by_number(const void *pa, const void *pb)
-{
-	uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
-
-	return a < b ? -1 : a > b;
-}
-
 static int refuse_doubles(struct merge *m)
 {
 	int r = 0;
@@ -269,7 +262,7 @@ static int refuse_doubles(struct merge *m)
 		for (size_t k = 0; k < s->pids_cnt; k++)
 			s->pids[k] = source__pid(&m->src[i], s->pids[k]);
 		if (s->pids_cnt)
-			qsort(s->pids, s->pids_cnt, sizeof(*s->pids), by_number);
+			qsort(s->pids, s->pids_cnt, sizeof(*s->pids), u32_cmp);
 	}
 	for (size_t i = 0; i < m->cnt && !r; i++)
 		for (size_t k = 0; k < i && !r; k++)

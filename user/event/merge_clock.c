@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "event/merge_state.h"
 
@@ -37,7 +38,7 @@ static int by_value(const void *pa, const void *pb)
 {
 	int64_t a = *(const int64_t *)pa, b = *(const int64_t *)pb;
 
-	return a < b ? -1 : a > b;
+	return cmp_up(a, b);
 }
 
 static int64_t median_of(int64_t *v, size_t cnt)

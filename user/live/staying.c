@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "live/tell.h"
@@ -26,7 +27,7 @@ static int by_process(const void *a, const void *b)
 {
 	const struct model_stay *x = a, *y = b;
 
-	return x->pid != y->pid ? (x->pid < y->pid ? -1 : 1) : x->addr < y->addr ? -1 : x->addr > y->addr;
+	return cmp_up(x->pid, y->pid) ?: cmp_up(x->addr, y->addr);
 }
 
 void staying__remember(struct staying *s, const struct model *m)

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/asker.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -315,9 +316,7 @@ static int by_size(const void *pa, const void *pb)
 {
 	const struct survey_job *a = pa, *b = pb;
 
-	if (a->is_seen != b->is_seen)
-		return b->is_seen - a->is_seen;
-	return a->rss != b->rss ? (a->rss < b->rss ? 1 : -1) : a->pid < b->pid ? -1 : a->pid > b->pid;
+	return cmp_down(a->is_seen, b->is_seen) ?: cmp_down(a->rss, b->rss) ?: cmp_up(a->pid, b->pid);
 }
 
 static struct survey_job *find(const struct survey *s, uint32_t pid)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/core/check.h"
 #include "model/reports.h"
 #include "model/state.h"
@@ -117,11 +118,8 @@ static int by_growth(const void *a, const void *b)
 {
 	const struct suspect *x = a, *y = b;
 
-	if (x->is_over != y->is_over) /* of the living one can know more */
-		return x->is_over ? 1 : -1;
-	if (x->per_second != y->per_second)
-		return x->per_second < y->per_second ? 1 : -1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	/* of the living one can know more */
+	return cmp_up(x->is_over, y->is_over) ?: cmp_down(x->per_second, y->per_second) ?: cmp_up(x->row, y->row);
 }
 
 /* What a process frees in its last seconds goes because it ends. */
@@ -246,13 +244,6 @@ static size_t suspect__caught(const struct suspect *s, const struct model *m, ui
 	return cnt;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Where most of them were allocated. */
 static int suspect__look_caught(struct suspect *s, const struct model *m)
 {
@@ -263,7 +254,7 @@ static int suspect__look_caught(struct suspect *s, const struct model *m)
 		return cnt ? -ENOMEM : 0;
 	s->caught = suspect__caught(s, m, nodes);
 	if (s->caught)
-		qsort(nodes, s->caught, sizeof(*nodes), by_number);
+		qsort(nodes, s->caught, sizeof(*nodes), u32_cmp);
 	for (size_t i = 0, run = 0; i < s->caught; i++) {
 		run = i && nodes[i] == nodes[i - 1] ? run + 1 : 1;
 		if (run > s->caught_here) {
@@ -507,13 +498,6 @@ int growth__report(const struct model *m, size_t top, struct report *r)
 
 /* --- what is looked for in Python ------------------------------------------------------------------------------------ */
 
-static int by_address(const void *a, const void *b)
-{
-	const struct model_growing *x = a, *y = b;
-
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
-}
-
 int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt)
 {
 	uint32_t sets[MODEL_GROWING_SETS], cnt = 0, has[MODEL_GROWING_SETS] = { 0 };
@@ -547,7 +531,7 @@ int model__growing(const struct model *m, uint32_t pid, struct model_growing **r
 				has[i]++;
 			}
 	}
-	qsort(*ret, *ret_cnt, sizeof(**ret), by_address);
+	qsort(*ret, *ret_cnt, sizeof(**ret), u64_cmp);
 	return 0;
 }
 
@@ -583,7 +567,7 @@ static int by_count(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b; /* bytes, cnt */
 
-	return x[1] != y[1] ? (x[1] < y[1] ? 1 : -1) : x[0] < y[0] ? -1 : x[0] > y[0];
+	return cmp_down(x[1], y[1]) ?: cmp_up(x[0], y[0]);
 }
 
 /* The most frequent sizes, `room` of them; of blocks of all sizes the range that they are in. */

@@ -26,7 +26,7 @@ struct model;
  * A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW, EV_WAS_MODULE, EV_TENSOR_OF, EV_TENSOR. Their ts_ns is
  * its allocation, seq not set yet, but for EV_TENSOR's, which is another thing.
  */
-struct model_was {
+struct model_was { /* begins with id: u64_cmp */
 	uint64_t id;
 	struct event ev[5];
 	unsigned cnt;
@@ -83,7 +83,7 @@ void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *re
  */
 #define MODEL_GROWING_SETS 4
 #define MODEL_GROWING_BLOCKS 16384 /* of each */
-struct model_growing {
+struct model_growing { /* begins with addr: u64_cmp */
 	uint64_t addr;
 	uint32_t set;
 	uint8_t dev;

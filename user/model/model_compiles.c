@@ -10,6 +10,7 @@
 
 #include "event/packed.h"
 #include "model/model_compiles.h"
+#include "base/array.h"
 #include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
@@ -122,11 +123,7 @@ static int by_cnt(const void *pa, const void *pb)
 {
 	const struct report_recompile_why *a = pa, *b = pb;
 
-	if (a->cnt != b->cnt)
-		return a->cnt < b->cnt ? 1 : -1;
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? 1 : -1;
-	return a->last < b->last ? -1 : a->last > b->last;
+	return cmp_down(a->cnt, b->cnt) ?: cmp_down(a->ns, b->ns) ?: cmp_up(a->last, b->last);
 }
 
 int model__report_compiles(const struct model *m, struct report_compiles *r)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/seed.h"
 #include "model/reports.h"
 #include "model/state.h"
@@ -72,9 +73,7 @@ static int by_pid_and_dev(const void *pa, const void *pb)
 {
 	const struct report_lane *a = pa, *b = pb;
 
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	return (int)a->dev - (int)b->dev;
+	return cmp_up(a->pid, b->pid) ?: cmp_up(a->dev, b->dev);
 }
 
 int model__report_lanes(const struct model *m, struct report_lanes *r)

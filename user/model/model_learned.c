@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/core/check.h"
 #include "model/flow/flow.h"
 #include "model/model_learned.h"
@@ -187,9 +188,7 @@ static int op_cmp(const void *pa, const void *pb)
 {
 	const struct op_row *a = pa, *b = pb;
 
-	if (a->v.byte_ns != b->v.byte_ns)
-		return a->v.byte_ns < b->v.byte_ns ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return cmp_down(a->v.byte_ns, b->v.byte_ns) ?: strcmp(a->name, b->name);
 }
 
 static int report_learned__ops(const struct model *m, const struct learned_op *ops, struct report_learned *ret)

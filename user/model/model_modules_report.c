@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/model_saved.h"
 #include "model/reports.h"
 #include "model/state.h"
@@ -103,13 +104,8 @@ static int later(const void *pa, const void *pb)
 {
 	const struct place *a = pa, *b = pb;
 
-	if (!a->row || !b->row)
-		return a->row ? -1 : b->row != 0;
-	if (a->at_peak != b->at_peak)
-		return a->at_peak < b->at_peak ? -1 : 1;
-	if (a->turn != b->turn)
-		return a->turn > b->turn ? -1 : 1;
-	return a->row > b->row ? -1 : a->row < b->row;
+	return cmp_up(!a->row, !b->row) ?: cmp_up(a->at_peak, b->at_peak) ?: cmp_down(a->turn, b->turn) ?:
+	       cmp_down(a->row, b->row);
 }
 
 static int family__init(struct family *f, const struct model *m)
@@ -208,9 +204,7 @@ static int heavier(const void *pa, const void *pb)
 {
 	const struct op_module *a = pa, *b = pb;
 
-	if (a->alloc_bytes != b->alloc_bytes)
-		return a->alloc_bytes > b->alloc_bytes ? -1 : 1;
-	return a->key < b->key ? -1 : a->key > b->key;
+	return cmp_down(a->alloc_bytes, b->alloc_bytes) ?: cmp_up(a->key, b->key);
 }
 
 static int fill_op(const struct model *m, const struct op_module *o, struct report_op_module *ret)
@@ -228,13 +222,6 @@ static int fill_op(const struct model *m, const struct op_module *o, struct repo
 	return ret->op && (!row->told || (ret->module && ret->root)) ? 0 : -ENOMEM;
 }
 
-static int by_key(const void *pa, const void *pb)
-{
-	const struct op_module *a = pa, *b = pb;
-
-	return a->key < b->key ? -1 : a->key > b->key;
-}
-
 /* Rows of operators that are shown as another one are added to that: how many pairs are left. */
 static size_t shown_pairs(const struct model *m, struct op_module *all)
 {
@@ -249,7 +236,7 @@ static size_t shown_pairs(const struct model *m, struct op_module *all)
 		all[n] = *o;
 		all[n++].key = op_module__key(tally__shown(&m->ops, op_module__op(o)), op_module__module(o));
 	}
-	qsort(all, n, sizeof(*all), by_key);
+	qsort(all, n, sizeof(*all), u64_cmp);
 	for (size_t i = 0; i < n; i++) {
 		if (cnt && all[cnt - 1].key == all[i].key)
 			op_module__add(&all[cnt - 1], &all[i]);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/reports.h"
 #include "model/state.h"
 
@@ -11,9 +12,7 @@ static int by_bytes(const void *pa, const void *pb)
 {
 	const struct place_row *a = *(struct place_row *const *)pa, *b = *(struct place_row *const *)pb;
 
-	if (a->bytes != b->bytes)
-		return a->bytes < b->bytes ? 1 : -1;
-	return a->key < b->key ? -1 : a->key > b->key;
+	return cmp_down(a->bytes, b->bytes) ?: cmp_up(a->key, b->key);
 }
 
 static int fill(struct report_place *r, const struct model *m, const struct place_row *at)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/regions.h"
 #include "model/flow/flow.h"
 #include "model/reports.h"
@@ -149,20 +150,12 @@ static struct ranked *ranked_all(const struct model *m, const struct tally *t)
 	return all;
 }
 
-static int cmp_down(uint64_t a, uint64_t b)
-{
-	return a == b ? 0 : a > b ? -1 : 1;
-}
-
 static int ranked__cmp(const void *pa, const void *pb)
 {
 	const struct ranked *a = pa, *b = pb;
-	int r = cmp_down(a->op.at_peak, b->op.at_peak);
 
-	r = r ? r : cmp_down(a->op.alloc_bytes, b->op.alloc_bytes);
-	r = r ? r : cmp_down(a->op.count, b->op.count);
-	r = r ? r : strcmp(a->name, b->name);
-	return r ? r : a->row < b->row ? -1 : a->row > b->row;
+	return cmp_down(a->op.at_peak, b->op.at_peak) ?: cmp_down(a->op.alloc_bytes, b->op.alloc_bytes) ?:
+	       cmp_down(a->op.count, b->op.count) ?: strcmp(a->name, b->name) ?: cmp_up(a->row, b->row);
 }
 
 /* `none` is what has no name. */
@@ -320,9 +313,7 @@ static int by_fired(const void *a, const void *b)
 {
 	const struct report_symbol *x = a, *y = b;
 
-	if (x->fired != y->fired)
-		return x->fired < y->fired ? 1 : -1;
-	return strcmp(x->name, y->name);
+	return cmp_down(x->fired, y->fired) ?: strcmp(x->name, y->name);
 }
 
 static int model__report_symbols(const struct model *m, struct report_probes *r)

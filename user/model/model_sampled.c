@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "model/core/kinds.h"
 #include "model/core/spread.h"
 #include "model/model_levels.h"
@@ -119,13 +120,6 @@ static int report_steps__fill(const struct model *m, const struct chosen *k, str
 
 /* --- kinds --------------------------------------------------------------------------------------------------------- */
 
-static int cmp_sizes(const void *pa, const void *pb)
-{
-	const double a = *(const double *)pa, b = *(const double *)pb;
-
-	return a < b ? -1 : a > b;
-}
-
 /* How many heights there are, of all devices together, and the lowest. room: k->cnt. */
 static uint64_t peaks_of(const struct model *m, const struct chosen *k, double *room, double *ret_low)
 {
@@ -137,7 +131,7 @@ static uint64_t peaks_of(const struct model *m, const struct chosen *k, double *
 			if (k->at[i] < m->devs[dev]->sampled.cnt && !dev_is_host(m->devs[dev]->dev))
 				room[i] += (double)m->devs[dev]->sampled.v[k->at[i]].peak;
 	}
-	qsort(room, k->cnt, sizeof(*room), cmp_sizes);
+	qsort(room, k->cnt, sizeof(*room), double_cmp);
 	for (size_t i = 1; i < k->cnt; i++)
 		peaks += room[i] > room[i - 1] * (1 + PEAKS_PART);
 	*ret_low = k->cnt ? room[0] : 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/core/saved.h"
 #include "model/model_saved.h"
 #include "model/reports.h"
@@ -166,43 +167,30 @@ static int fill_row(const struct model *m, const struct kept *kept, struct repor
 	return !row->told || (ret->module && ret->root) ? 0 : -ENOMEM;
 }
 
-#define BY(a, b) ((a) == (b) ? 0 : (a) < (b) ? -1 : 1)
-
 static int place_cmp(const void *pa, const void *pb)
 {
 	const struct kept *a = pa, *b = pb;
-	int r = BY(a->p->pid, b->p->pid);
 
-	r = r ? r : BY(a->k->module, b->k->module);
-	r = r ? r : BY(a->k->within, b->k->within);
-	r = r ? r : BY(a->k->op, b->k->op);
-	r = r ? r : BY(a->k->region, b->k->region);
-	r = r ? r : BY(a->k->node, b->k->node);
-	return r ? r : BY(a->k->dev, b->k->dev);
+	return cmp_up(a->p->pid, b->p->pid) ?: cmp_up(a->k->module, b->k->module) ?: cmp_up(a->k->within, b->k->within) ?:
+	       cmp_up(a->k->op, b->k->op) ?: cmp_up(a->k->region, b->k->region) ?: cmp_up(a->k->node, b->k->node) ?:
+	       cmp_up(a->k->dev, b->k->dev);
 }
 
 static int row_cmp(const void *pa, const void *pb)
 {
 	const struct report_saved_row *a = pa, *b = pb;
-	int r = BY(a->pid, b->pid);
 
-	r = r ? r : BY(a->dev, b->dev);
-	r = r ? r : BY(a->has_module, b->has_module);
-	r = r ? r : strcmp(a->root ? a->root : "", b->root ? b->root : "");
-	r = r ? r : strcmp(a->module ? a->module : "", b->module ? b->module : "");
-	r = r ? r : strcmp(a->recompute ? a->recompute : "", b->recompute ? b->recompute : "");
-	r = r ? r : BY(!a->recompute, !b->recompute);
-	r = r ? r : strcmp(a->op, b->op);
-	r = r ? r : strcmp(a->region, b->region);
-	return r ? r : strcmp(a->node, b->node);
+	return cmp_up(a->pid, b->pid) ?: cmp_up(a->dev, b->dev) ?: cmp_up(a->has_module, b->has_module) ?:
+	       strcmp(a->root ?: "", b->root ?: "") ?: strcmp(a->module ?: "", b->module ?: "") ?:
+	       strcmp(a->recompute ?: "", b->recompute ?: "") ?: cmp_up(!a->recompute, !b->recompute) ?:
+	       strcmp(a->op, b->op) ?: strcmp(a->region, b->region) ?: strcmp(a->node, b->node);
 }
 
 static int most_bytes(const void *pa, const void *pb)
 {
 	const struct report_saved_row *a = pa, *b = pb;
-	int r = BY(b->bytes, a->bytes);
 
-	return r ? r : row_cmp(pa, pb);
+	return cmp_down(a->bytes, b->bytes) ?: row_cmp(a, b);
 }
 
 /* A row for each place of the sorted blocks. */
@@ -269,9 +257,8 @@ static int report_rows(const struct model *m, struct kept *all, size_t cnt, size
 static int size_cmp(const void *pa, const void *pb)
 {
 	const struct kept *a = pa, *b = pb;
-	int r = BY(b->k->size, a->k->size);
 
-	return r ? r : BY(a->k->id, b->k->id);
+	return cmp_down(a->k->size, b->k->size) ?: cmp_up(a->k->id, b->k->id);
 }
 
 static int report_blocks(const struct model *m, struct kept *all, size_t cnt, size_t top, struct report_saved *r)

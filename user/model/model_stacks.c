@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
@@ -35,11 +36,8 @@ static int by_peak(const void *pa, const void *pb)
 {
 	const struct ranked_stack *a = pa, *b = pb;
 
-	if (a->sum.at_peak != b->sum.at_peak)
-		return a->sum.at_peak > b->sum.at_peak ? -1 : 1;
-	if (a->sum.alloc_bytes != b->sum.alloc_bytes)
-		return a->sum.alloc_bytes > b->sum.alloc_bytes ? -1 : 1;
-	return a->node < b->node ? -1 : a->node > b->node;
+	return cmp_down(a->sum.at_peak, b->sum.at_peak) ?: cmp_down(a->sum.alloc_bytes, b->sum.alloc_bytes) ?:
+	       cmp_up(a->node, b->node);
 }
 
 int model__frames(const struct model *m, uint32_t node, struct report_frame **ret, size_t *ret_cnt)

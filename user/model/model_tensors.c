@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "model/flow/flow.h"
 #include "model/model_learned.h"
@@ -161,9 +162,7 @@ static int larger(const void *pa, const void *pb)
 {
 	const struct tensor *a = *(const struct tensor *const *)pa, *b = *(const struct tensor *const *)pb;
 
-	if (a->block->size != b->block->size)
-		return a->block->size > b->block->size ? -1 : 1;
-	return a->b < b->b ? -1 : a->b > b->b; /* ids */
+	return cmp_down(a->block->size, b->block->size) ?: cmp_up(a->b, b->b); /* ids */
 }
 
 static int fill(const struct model *m, const struct tensor *t, struct report_tensor *ret)

@@ -96,7 +96,7 @@ struct plan_lib {
 };
 
 /* A site whose guard is known (arch/guard.h). */
-struct plan_guard {
+struct plan_guard { /* begins with addr: u64_cmp */
 	uint64_t addr;
 	uint32_t site; /* index into plan->sites */
 };

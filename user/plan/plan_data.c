@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/free.h"
 #include "base/log.h"
 #include "plan/builder.h"
@@ -24,13 +25,6 @@ void plan__free(struct plan *p)
 		free(p->notes[i]);
 	free_all(p->libs, p->sites, p->guards, p->vtables, p->specs, p->seg_specs, p->flow_specs, p->flow_vtables, p->notes,
 		 p);
-}
-
-static int vtable_cmp(const void *pa, const void *pb)
-{
-	const struct vtable *a = pa, *b = pb;
-
-	return a->addr < b->addr ? -1 : a->addr > b->addr;
 }
 
 /*
@@ -58,15 +52,8 @@ static int site_cmp(const void *pa, const void *pb)
 {
 	const struct site *a = pa, *b = pb;
 
-	if (site_rank(a) != site_rank(b))
-		return site_rank(a) - site_rank(b);
-	if (a->lib != b->lib)
-		return a->lib < b->lib ? -1 : 1;
-	if (a->prog != b->prog)
-		return a->prog < b->prog ? -1 : 1;
-	if (a->offset != b->offset)
-		return a->offset < b->offset ? -1 : 1;
-	return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
+	return site_rank(a) - site_rank(b) ?: cmp_up(a->lib, b->lib) ?: cmp_up(a->prog, b->prog) ?:
+	       cmp_up(a->offset, b->offset) ?: cmp_up(a->cookie, b->cookie);
 }
 
 /*
@@ -78,7 +65,7 @@ void plan__sort(struct plan *p)
 	size_t n = 0;
 
 	if (p->vtables_cnt)
-		qsort(p->vtables, p->vtables_cnt, sizeof(*p->vtables), vtable_cmp);
+		qsort(p->vtables, p->vtables_cnt, sizeof(*p->vtables), u64_cmp);
 	if (p->sites_cnt)
 		qsort(p->sites, p->sites_cnt, sizeof(*p->sites), site_cmp);
 	for (size_t i = 0; i < p->sites_cnt; i++) {
@@ -89,13 +76,6 @@ void plan__sort(struct plan *p)
 		p->sites[n++] = *s;
 	}
 	p->sites_cnt = n;
-}
-
-static int guard_cmp(const void *pa, const void *pb)
-{
-	const struct plan_guard *a = pa, *b = pb;
-
-	return a->addr < b->addr ? -1 : a->addr > b->addr;
 }
 
 /* After the sorting of sites. 0 or -ENOMEM. */
@@ -112,7 +92,7 @@ int plan__list_guards(struct plan *p)
 		if (p->sites[i].guard)
 			p->guards[p->guards_cnt++] = (struct plan_guard){ p->sites[i].guard, (uint32_t)i };
 	if (n)
-		qsort(p->guards, n, sizeof(*p->guards), guard_cmp);
+		qsort(p->guards, n, sizeof(*p->guards), u64_cmp);
 	return 0;
 }
 

@@ -282,15 +282,9 @@ static int key_cmp(struct text a, struct text b)
 static int entry_cmp(const void *pa, const void *pb)
 {
 	const struct entry *a = pa, *b = pb;
-	int r = key_cmp(a->key, b->key);
 
-	if (r)
-		return r;
-	if (a->has_ns != b->has_ns)
-		return a->has_ns < b->has_ns ? -1 : 1;
-	if (a->writes != b->writes)
-		return a->writes > b->writes ? -1 : 1;
-	return a->text.at < b->text.at ? -1 : a->text.at > b->text.at;
+	return key_cmp(a->key, b->key) ?: cmp_up(a->has_ns, b->has_ns) ?: cmp_down(a->writes, b->writes) ?:
+	       cmp_up(a->text.at, b->text.at);
 }
 
 /* 0 also when the string is no schema of torch's own operators, or one too many. */

@@ -78,13 +78,6 @@ struct class_name {
 
 /* --- life ------------------------------------------------------------------------------------------------- */
 
-static int by_vtable(const void *a, const void *b)
-{
-	const struct flow_vtable *x = a, *y = b;
-
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
-}
-
 int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, struct err *err)
 {
 	struct py_reader *r = calloc(1, sizeof(*r));
@@ -110,7 +103,7 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 		return err_set(err, e, e == -ENOTSUP ? "Python 3.%u is not known" : "out of memory", opts->minor);
 	}
 	memcpy(r->vtables, opts->vtables, opts->vtables_cnt * sizeof(*r->vtables));
-	qsort(r->vtables, opts->vtables_cnt, sizeof(*r->vtables), by_vtable);
+	qsort(r->vtables, opts->vtables_cnt, sizeof(*r->vtables), u64_cmp);
 	r->torch = (struct py_torch){ .at = opts->layout, .vtables = r->vtables, .vtables_cnt = opts->vtables_cnt };
 	r->interp_head = opts->interp_head;
 	r->interp_next = opts->interp_next;

@@ -178,7 +178,7 @@ static uint32_t main_pid(const struct kept *k)
 /* --- what came after -------------------------------------------------------------------------------------------- */
 
 /* A process that ended, and when last: its number may have been another's since. */
-struct ended {
+struct ended { /* begins with pid: u32_cmp */
 	uint32_t pid;
 	uint64_t ts_ns;
 };
@@ -188,19 +188,12 @@ struct all_ended {
 	size_t cnt, cap;
 };
 
-static int by_pid(const void *a, const void *b)
-{
-	uint32_t x = ((const struct ended *)a)->pid, y = ((const struct ended *)b)->pid;
-
-	return x < y ? -1 : x > y;
-}
-
 /* What was told of it until then means nothing to those that live. */
 static int is_of_ended(const void *ctx, const struct event *ev)
 {
 	const struct all_ended *all = ctx;
 	const struct ended key = { .pid = ev->pid };
-	const struct ended *e = all->cnt ? bsearch(&key, all->v, all->cnt, sizeof(key), by_pid) : NULL;
+	const struct ended *e = all->cnt ? bsearch(&key, all->v, all->cnt, sizeof(key), u32_cmp) : NULL;
 
 	return e && ev->ts_ns <= e->ts_ns && ev->kind != EV_BEGIN;
 }
@@ -220,7 +213,7 @@ static int find_ended(const struct kept *later, uint32_t main, struct all_ended 
 		ret->v[ret->cnt++] = (struct ended){ ev->pid, ev->ts_ns };
 	}
 	if (ret->cnt)
-		qsort(ret->v, ret->cnt, sizeof(*ret->v), by_pid);
+		qsort(ret->v, ret->cnt, sizeof(*ret->v), u32_cmp);
 	for (size_t i = 0; i < ret->cnt; i++) {
 		if (cnt && ret->v[cnt - 1].pid == ret->v[i].pid)
 			ret->v[cnt - 1].ts_ns = ret->v[i].ts_ns > ret->v[cnt - 1].ts_ns ? ret->v[i].ts_ns :

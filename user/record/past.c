@@ -103,13 +103,6 @@ static int add_was(void *ctx, const struct model_was *was)
 	return moment__lived(ctx, was);
 }
 
-static int by_id(const void *a, const void *b)
-{
-	uint64_t x = ((const struct model_was *)a)->id, y = ((const struct model_was *)b)->id;
-
-	return x < y ? -1 : x > y;
-}
-
 static int writing__block(struct writing *x, const struct model_was *was)
 {
 	const struct event *b = &was->ev[0];
@@ -137,7 +130,7 @@ static int writing__was(struct writing *x, const struct model *m)
 	if (r < 0)
 		return err_set(x->err, r, "out of memory");
 	if (at->was_cnt)
-		qsort(at->was, at->was_cnt, sizeof(*at->was), by_id);
+		qsort(at->was, at->was_cnt, sizeof(*at->was), u64_cmp);
 	for (size_t i = 0; i < at->was_cnt && !r; i++)
 		r = writing__block(x, &at->was[i]);
 	return r;

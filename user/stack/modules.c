@@ -197,9 +197,7 @@ static int by_vaddr(const void *pa, const void *pb)
 {
 	const struct symbol *a = pa, *b = pb;
 
-	if (a->vaddr != b->vaddr)
-		return a->vaddr < b->vaddr ? -1 : 1;
-	return a->size < b->size ? -1 : a->size > b->size;
+	return cmp_up(a->vaddr, b->vaddr) ?: cmp_up(a->size, b->size);
 }
 
 static void module__load_symbols(struct module *m)

@@ -61,7 +61,7 @@ int elf__find_local(const struct elf *e, const char *name, struct elf_sym *ret)
 /* --- some names ------------------------------------------------------------------------------------ */
 
 /* Where one of the wanted names stands in the table, perhaps as the end of a longer one. */
-struct hit {
+struct hit { /* begins with at: u64_cmp */
 	uint64_t at;
 	size_t name;
 };
@@ -126,17 +126,10 @@ static int hunt__strings(struct hunt *h, struct span strs, char *buf)
 	return r;
 }
 
-static int hit_cmp(const void *pa, const void *pb)
-{
-	const struct hit *a = pa, *b = pb;
-
-	return a->at < b->at ? -1 : a->at > b->at;
-}
-
 static int hunt__symbols(struct hunt *h, struct span syms, int (*fn)(void *ctx, size_t name, const struct elf_sym *sym),
 			 void *ctx)
 {
-	qsort(h->hits, h->hits_cnt, sizeof(*h->hits), hit_cmp);
+	qsort(h->hits, h->hits_cnt, sizeof(*h->hits), u64_cmp);
 	for (uint64_t i = 1; i < syms.len / sizeof(Elf64_Sym) && !elf__spend(h->elf, 2); i++) {
 		Elf64_Sym s = elf__symbol_at(h->elf, syms, i);
 		struct hit key = { s.st_name, 0 }, *hit;
@@ -145,7 +138,7 @@ static int hunt__symbols(struct hunt *h, struct span syms, int (*fn)(void *ctx, 
 
 		if (ELF64_ST_TYPE(s.st_info) != STT_FUNC || s.st_shndx == SHN_UNDEF || s.st_shndx == SHN_ABS)
 			continue;
-		hit = bsearch(&key, h->hits, h->hits_cnt, sizeof(key), hit_cmp);
+		hit = bsearch(&key, h->hits, h->hits_cnt, sizeof(key), u64_cmp);
 		if (!hit)
 			continue;
 		elf__fill_symbol(h->elf, &s, h->names[hit->name], &out);

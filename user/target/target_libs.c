@@ -27,9 +27,7 @@ static int file_id_cmp(const void *a, const void *b)
 {
 	const struct file_id *x = a, *y = b;
 
-	if (x->dev != y->dev)
-		return x->dev < y->dev ? -1 : 1;
-	return x->ino < y->ino ? -1 : x->ino > y->ino;
+	return cmp_up(x->dev, y->dev) ?: cmp_up(x->ino, y->ino);
 }
 
 int target__see_as(struct target *t, const struct target *parent)

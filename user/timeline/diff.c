@@ -70,9 +70,8 @@ static double a_unit(const struct parts *p, uint64_t from, uint64_t to)
 static int by_op_name(const void *a, const void *b)
 {
 	const struct report_op *x = *(const struct report_op *const *)a, *y = *(const struct report_op *const *)b;
-	int r = strcmp(x->name, y->name);
 
-	return r ? r : x->is_node - y->is_node;
+	return strcmp(x->name, y->name) ?: x->is_node - y->is_node;
 }
 
 /* Pointers to rows, sorted. */
@@ -248,7 +247,7 @@ static int by_node(const void *a, const void *b)
 {
 	uint32_t x = (*(const struct report_stack *const *)a)->node, y = (*(const struct report_stack *const *)b)->node;
 
-	return x < y ? -1 : x > y;
+	return cmp_up(x, y);
 }
 
 static void put_stack(struct parts *p, const char *name, const struct report_stack *end, const struct report_stack *from,
@@ -307,7 +306,7 @@ static int by_row(const void *a, const void *b)
 {
 	const struct report_module *x = *(const struct report_module *const *)a, *y = *(const struct report_module *const *)b;
 
-	return x->row < y->row ? -1 : x->row > y->row;
+	return cmp_up(x->row, y->row);
 }
 
 /* What a module and all that is in it has allocated until a moment, and what of it is live then. */

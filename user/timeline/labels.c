@@ -319,9 +319,7 @@ static int by_id(const void *pa, const void *pb)
 {
 	const struct labels_name *a = pa, *b = pb;
 
-	if (a->id != b->id)
-		return a->id < b->id ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	return cmp_up(a->id, b->id) ?: cmp_up(a->order, b->order);
 }
 
 bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret)

@@ -23,15 +23,9 @@
 static int by_job_and_number(const void *pa, const void *pb)
 {
 	const struct report_rank *a = pa, *b = pb;
-	int c = strcmp(a->label.job, b->label.job);
 
-	if (c)
-		return c;
-	if (a->source != b->source)
-		return a->source < b->source ? -1 : 1;
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	return a->machine < b->machine ? -1 : a->machine > b->machine;
+	return strcmp(a->label.job, b->label.job) ?: cmp_up(a->source, b->source) ?: cmp_up(a->rank, b->rank) ?:
+	       cmp_up(a->machine, b->machine);
 }
 
 static uint64_t lower_median(uint64_t *v, size_t cnt)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "timeline/labels.h"
 
@@ -20,7 +21,7 @@ struct param_row {
 	name_id root;
 };
 
-struct live_row {
+struct live_row { /* begins with id: u64_cmp */
 	uint64_t id;
 	struct tl_event alloc; /* version: the one it has now */
 	bool is_out;	       /* fn has it */
@@ -214,13 +215,6 @@ static int tell_late(struct live_row *row, uint64_t ts_ns, timeline_fn fn, void 
 	return fn(ctx, &late);
 }
 
-static int by_id(const void *a, const void *b)
-{
-	const struct live_row *x = a, *y = b;
-
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
 static int keep_totals(struct sieve *s, const struct tl_event *ev)
 {
 	struct totals_row *row = map__put(&s->totals, (uint64_t)ev->pid << 8 | ev->dev);
@@ -255,7 +249,7 @@ static int open_span(struct sieve *s, timeline_fn fn, void *ctx)
 		r = fn(ctx, &(struct tl_event){ .ts_ns = s->span.from_ns, .kind = TL_GAP, .version = 1 });
 	for (uint32_t i = 0; i < s->live.cnt; i++)
 		rows[i] = *(struct live_row *)map__at(&s->live, i);
-	qsort(rows, s->live.cnt, sizeof(*rows), by_id);
+	qsort(rows, s->live.cnt, sizeof(*rows), u64_cmp);
 	for (uint32_t i = 0, cnt = s->live.cnt; i < cnt && !r; i++)
 		if (sieve__is_category(s, rows[i].id, rows[i].alloc.version))
 			r = tell_late(map__find(&s->live, rows[i].id), s->span.from_ns, fn, ctx);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 #define TAU_MIN 0.7
 #define Z_MIN 3.0
 
@@ -12,16 +14,9 @@ static double difference(uint64_t a, uint64_t b)
 	return a > b ? (double)(a - b) : -(double)(b - a);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double middle(double *v, size_t cnt)
 {
-	qsort(v, cnt, sizeof(*v), by_value);
+	qsort(v, cnt, sizeof(*v), double_cmp);
 	return cnt % 2 ? v[cnt / 2] : (v[cnt / 2 - 1] + v[cnt / 2]) / 2;
 }
 

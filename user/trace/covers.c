@@ -21,9 +21,7 @@ static int place_cmp(const void *pa, const void *pb)
 {
 	const struct place *a = pa, *b = pb;
 
-	if (a->offset != b->offset)
-		return a->offset < b->offset ? -1 : 1;
-	return a->at < b->at ? -1 : a->at > b->at;
+	return cmp_up(a->offset, b->offset) ?: cmp_up(a->at, b->at);
 }
 
 int covers__has(const struct covers *c, int file_fd, uint64_t offset)

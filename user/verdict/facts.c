@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "event/rank_label.h"
 #include "timeline/report.h"
@@ -64,13 +65,6 @@ const char *facts_worst_loss(const struct report *r)
 	return most && loss_name(most) ? loss_name(most) : "?";
 }
 
-static int by_size(const void *pa, const void *pb)
-{
-	const uint64_t *a = pa, *b = pb;
-
-	return *a == *b ? 0 : *a < *b ? -1 : 1;
-}
-
 /* --- steps ----------------------------------------------------------------------------------------------- */
 
 #define STEPS_MAX 1024
@@ -123,7 +117,7 @@ struct facts_steps facts_of_steps(const struct report *r)
 	f.phase = phase_of(r, f.proc->peak);
 	if (!f.cnt)
 		return f;
-	qsort(peaks, f.cnt, sizeof(*peaks), by_size);
+	qsort(peaks, f.cnt, sizeof(*peaks), u64_cmp);
 	f.median = peaks[f.cnt / 2];
 	for (size_t i = 0; i < f.cnt; i++) {
 		f.near += peaks[i] >= f.peak - f.peak / NEAR_PART;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "timeline/report.h"
 #include "timeline/trend.h"
@@ -265,13 +266,6 @@ struct facts_growing facts_of_growing(const struct report *r)
 
 /* --- memory that is in no tensor --------------------------------------------------------------------------- */
 
-static int by_size(const void *pa, const void *pb)
-{
-	const uint64_t *a = pa, *b = pb;
-
-	return *a == *b ? 0 : *a < *b ? -1 : 1;
-}
-
 /* What it has half of the time: what it reads in passing is not held. */
 static uint64_t median(const struct series *s, uint64_t from_ns, uint64_t end_ns)
 {
@@ -281,7 +275,7 @@ static uint64_t median(const struct series *s, uint64_t from_ns, uint64_t end_ns
 	for (size_t i = 0; i < s->cnt && cnt < REPORT_SERIES_MAX; i++)
 		if (s->points[i].ts_ns >= from_ns && s->points[i].ts_ns <= end_ns)
 			v[cnt++] = s->points[i].live_end;
-	qsort(v, cnt, sizeof(*v), by_size);
+	qsort(v, cnt, sizeof(*v), u64_cmp);
 	return cnt ? v[cnt / 2] : 0;
 }
 

@@ -39,9 +39,8 @@ struct jobs {
 static int by_pid(const void *pa, const void *pb)
 {
 	const struct pid_at *a = pa, *b = pb;
-	int by = u64_cmp(a, b);
 
-	return by ? by : a->proc < b->proc ? -1 : a->proc > b->proc;
+	return u64_cmp(a, b) ?: cmp_up(a->proc, b->proc);
 }
 
 static const struct report_proc *parent_of(const struct jobs *j, const struct report_proc *p)
@@ -98,9 +97,7 @@ static int by_peak(const void *pa, const void *pb)
 {
 	const struct member *a = pa, *b = pb;
 
-	if (a->peak != b->peak)
-		return a->peak > b->peak ? -1 : 1;
-	return a->proc->pid < b->proc->pid ? -1 : a->proc->pid > b->proc->pid;
+	return cmp_down(a->peak, b->peak) ?: cmp_up(a->proc->pid, b->proc->pid);
 }
 
 static void find_members(struct jobs *j, const struct report *r, uint8_t dev)
@@ -134,7 +131,7 @@ static int by_root(const void *pa, const void *pb)
 {
 	const struct member *a = *(struct member *const *)pa, *b = *(struct member *const *)pb;
 
-	return a->root < b->root ? -1 : a->root > b->root;
+	return cmp_up(a->root, b->root);
 }
 
 static int by_meets(const void *pa, const void *pb)

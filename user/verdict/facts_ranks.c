@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "event/rank_label.h"
 #include "timeline/ranks.h"
@@ -39,7 +40,7 @@ static int by_bytes(const void *pa, const void *pb)
 {
 	const struct row *a = pa, *b = pb;
 
-	return a->bytes == b->bytes ? 0 : a->bytes < b->bytes ? -1 : 1;
+	return cmp_up(a->bytes, b->bytes);
 }
 
 /* Sorts them. */

@@ -9,11 +9,7 @@ static int at_cmp(const void *pa, const void *pb)
 {
 	const struct carried_at *a = pa, *b = pb;
 
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	if (a->dev != b->dev)
-		return a->dev < b->dev ? -1 : 1;
-	return a->ptr < b->ptr ? -1 : a->ptr > b->ptr;
+	return cmp_up(a->pid, b->pid) ?: cmp_up(a->dev, b->dev) ?: cmp_up(a->ptr, b->ptr);
 }
 
 void carried__done(struct carried *c)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define VALLEY 4	/* buckets: half an octave */
 #define VALLEY_PART 20	/* of the fewer steps beside it at most such a part lies in it, … */
 #define VALLEY_DEPTH 4	/* … or of the fullest stretch on either side: where steps are held up, some lie everywhere, … */
@@ -285,11 +287,9 @@ static void kinds__together(const struct kinds *k, struct kinds_of_marks *ret)
 static int by_steps(const void *pa, const void *pb)
 {
 	const struct kind *a = pa, *b = pb;
-	uint64_t x = a->watched + a->traced, y = b->watched + b->traced;
 
-	if (x != y)
-		return x < y ? 1 : -1;
-	return a->marks != b->marks ? (a->marks < b->marks ? -1 : 1) : (int)a->watched_from - (int)b->watched_from;
+	return cmp_down(a->watched + a->traced, b->watched + b->traced) ?: cmp_up(a->marks, b->marks) ?:
+	       cmp_up(a->watched_from, b->watched_from);
 }
 
 unsigned kinds__find(const struct kinds *k, struct kind ret[KINDS_MAX])

@@ -12,7 +12,7 @@
 
 #define OP_MODULES_MAX 16384u
 
-struct op_module {
+struct op_module { /* begins with key: u64_cmp */
 	uint64_t key; /* op's row << 32 | module's row, + 1; 0: free */
 	uint64_t alloc_count, alloc_bytes, by_phase[PHASE_MAX];
 };

@@ -12,7 +12,7 @@
 #include "model/core/check.h"
 #include "model/segments/segments_state.h"
 
-struct range {
+struct range { /* begins with start: u64_cmp */
 	uint64_t start, end;
 };
 
@@ -27,13 +27,6 @@ static bool ranges__push(struct ranges *r, uint64_t start, uint64_t end)
 		return false;
 	r->v[r->cnt++] = (struct range){ start, end };
 	return true;
-}
-
-static int by_start(const void *a, const void *b)
-{
-	uint64_t x = ((const struct range *)a)->start, y = ((const struct range *)b)->start;
-
-	return x < y ? -1 : x > y;
 }
 
 static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uint8_t dev, struct ranges *ret,
@@ -58,7 +51,7 @@ static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uin
 		    !ranges__push(ret, p->late[i].ptr, p->late[i].ptr + p->late[i].size))
 			return false;
 	if (ret->cnt)
-		qsort(ret->v, ret->cnt, sizeof(*ret->v), by_start);
+		qsort(ret->v, ret->cnt, sizeof(*ret->v), u64_cmp);
 	return true;
 }
 
@@ -314,15 +307,8 @@ static int by_reserved(const void *a, const void *b)
 {
 	const struct report_pool *x = a, *y = b;
 
-	if (x->reserved != y->reserved)
-		return x->reserved < y->reserved ? 1 : -1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->id[0] != y->id[0])
-		return x->id[0] < y->id[0] ? -1 : 1;
-	if (x->id[1] != y->id[1])
-		return x->id[1] < y->id[1] ? -1 : 1;
-	return x->dev < y->dev ? -1 : x->dev > y->dev;
+	return cmp_down(x->reserved, y->reserved) ?: cmp_up(x->pid, y->pid) ?: cmp_up(x->id[0], y->id[0]) ?:
+	       cmp_up(x->id[1], y->id[1]) ?: cmp_up(x->dev, y->dev);
 }
 
 struct pools {

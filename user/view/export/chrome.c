@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/map.h"
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -274,18 +275,11 @@ static void put_named(struct export_ctx *c, const struct tl_event *ev)
 	}
 }
 
-static int by_id(const void *pa, const void *pb)
-{
-	const struct named *a = pa, *b = pb;
-
-	return a->id < b->id ? -1 : a->id > b->id;
-}
-
 /* The last look into the map: its rows are put in order. */
 static void end_named(struct export_ctx *c)
 {
 	if (c->named.cnt)
-		qsort(c->named.rows, c->named.cnt, c->named.size, by_id);
+		qsort(c->named.rows, c->named.cnt, c->named.size, u64_cmp);
 	for (uint32_t i = 0; i < c->named.cnt; i++) {
 		const struct named *row = map__at(&c->named, i);
 

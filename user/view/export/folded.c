@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "view/clean.h"
 #include "view/export.h"
@@ -68,9 +69,7 @@ static int by_stack(const void *pa, const void *pb)
 {
 	const struct heap_cell *a = pa, *b = pb;
 
-	if (a->dev != b->dev)
-		return a->dev < b->dev ? -1 : 1;
-	return a->stack < b->stack ? -1 : a->stack > b->stack;
+	return cmp_up(a->dev, b->dev) ?: cmp_up(a->stack, b->stack);
 }
 
 /* A line for each stack: its categories are together. `all` are sorted by it. */

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/spool.h"
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -177,19 +178,14 @@ static int before_cmp(const void *pa, const void *pb)
 {
 	const struct labels_late *a = &((const struct before *)pa)->late, *b = &((const struct before *)pb)->late;
 
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	if (a->dev != b->dev)
-		return a->dev < b->dev ? -1 : 1;
-	return a->ptr < b->ptr ? -1 : a->ptr > b->ptr;
+	return cmp_up(a->pid, b->pid) ?: cmp_up(a->dev, b->dev) ?: cmp_up(a->ptr, b->ptr);
 }
 
 static int before_and_id(const void *pa, const void *pb)
 {
 	const struct before *a = pa, *b = pb;
-	int r = before_cmp(a, b);
 
-	return r ? r : a->late.id < b->late.id ? -1 : a->late.id > b->late.id;
+	return before_cmp(a, b) ?: cmp_up(a->late.id, b->late.id);
 }
 
 static struct before *before_find(struct export_ctx *c, uint32_t pid, uint8_t dev, uint64_t ptr)
@@ -352,13 +348,7 @@ static int by_place(const void *pa, const void *pb)
 {
 	const struct live_block *a = pa, *b = pb;
 
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	if (a->dev != b->dev)
-		return a->dev < b->dev ? -1 : 1;
-	if (a->ptr != b->ptr)
-		return a->ptr < b->ptr ? -1 : 1;
-	return a->id < b->id ? -1 : a->id > b->id;
+	return cmp_up(a->pid, b->pid) ?: cmp_up(a->dev, b->dev) ?: cmp_up(a->ptr, b->ptr) ?: cmp_up(a->id, b->id);
 }
 
 /* What is there at the end, in the order of segments: 0 or -ENOMEM. */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/heap.h"
 #include "base/map.h"
 
@@ -116,8 +117,7 @@ static int by_alloc(const void *a, const void *b)
 {
 	const struct block_life *x = a, *y = b;
 
-	return x->allocated_ns != y->allocated_ns ? (x->allocated_ns > y->allocated_ns) - (x->allocated_ns < y->allocated_ns) :
-					  (x->id > y->id) - (x->id < y->id);
+	return cmp_up(x->allocated_ns, y->allocated_ns) ?: cmp_up(x->id, y->id);
 }
 
 const struct block_life *heaviest__end(struct heaviest *h, uint64_t ts_ns, size_t *ret_cnt)

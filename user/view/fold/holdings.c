@@ -370,11 +370,7 @@ static int by_bytes(const void *a, const void *b)
 {
 	const struct holding *x = a, *y = b;
 
-	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
-	if (x->alloc_bytes != y->alloc_bytes)
-		return x->alloc_bytes > y->alloc_bytes ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return cmp_down(x->bytes, y->bytes) ?: cmp_down(x->alloc_bytes, y->alloc_bytes) ?: strcmp(x->name, y->name);
 }
 
 static void holding__add(struct holding *h, const struct holding *more)

@@ -87,16 +87,9 @@ static size_t size_of(const struct row *r)
 static int compare(const struct row *a, const struct row *b)
 {
 	size_t least = a->text_len < b->text_len ? a->text_len : b->text_len;
-	int r;
 
-	if (a->place != b->place)
-		return a->place < b->place ? -1 : 1;
-	if (a->num != b->num)
-		return a->num > b->num ? -1 : 1;
-	r = least ? memcmp(a + 1, b + 1, least) : 0;
-	if (r || a->text_len != b->text_len)
-		return r ? r : a->text_len < b->text_len ? -1 : 1;
-	return a->seq < b->seq ? -1 : a->seq > b->seq;
+	return cmp_up(a->place, b->place) ?: cmp_down(a->num, b->num) ?: (least ? memcmp(a + 1, b + 1, least) : 0) ?:
+	       cmp_up(a->text_len, b->text_len) ?: cmp_up(a->seq, b->seq);
 }
 
 static int compare_at(const void *a, const void *b, void *buf)

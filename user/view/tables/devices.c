@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "base/array.h"
 #include "view/tables/tables.h"
 
 #include <stdlib.h>
@@ -212,13 +213,9 @@ size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat
 static int by_part(const void *pa, const void *pb)
 {
 	const struct cat_row *a = pa, *b = pb;
-	uint64_t x = a->cat.at_peak, y = b->cat.at_peak;
 
-	if (x == y) {
-		x = a->cat.live;
-		y = b->cat.live;
-	}
-	return x != y ? (x < y ? 1 : -1) : (int)a->category - (int)b->category;
+	return cmp_down(a->cat.at_peak, b->cat.at_peak) ?: cmp_down(a->cat.live, b->cat.live) ?:
+	       cmp_up(a->category, b->category);
 }
 
 size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int all)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/csv.h"
@@ -79,19 +80,12 @@ static enum held_by held_by_of(enum view_by by)
 
 #define SORTS "bytes, blocks, largest, alloc_bytes, allocs, name"
 
-static int is_less(uint64_t a, uint64_t b)
-{
-	return a == b ? 0 : a > b ? -1 : 1;
-}
-
 #define SORT_BY(key)                                                              \
 	static int by_##key(const void *a, const void *b)                         \
 	{                                                                         \
 		const struct holding *x = a, *y = b;                              \
-		int r = is_less(x->key, y->key);                                  \
                                                                                   \
-		r = r ? r : is_less(x->bytes, y->bytes);                          \
-		return r ? r : strcmp(x->name, y->name);                          \
+		return cmp_down(x->key, y->key) ?: cmp_down(x->bytes, y->bytes) ?: strcmp(x->name, y->name); \
 	}
 
 SORT_BY(bytes)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "view/report_words.h"
 #include "view/tables/marks.h"
 
@@ -205,13 +206,7 @@ static uint64_t weight(const struct report_module *m)
 /* By what they have at the peak, as in the summary; then by weight. */
 static int cmp(const struct report_module *a, const struct report_module *b)
 {
-	uint64_t x = a->all.at_peak, y = b->all.at_peak;
-
-	if (x == y) {
-		x = weight(a);
-		y = weight(b);
-	}
-	return x == y ? 0 : x > y ? -1 : 1;
+	return cmp_down(a->all.at_peak, b->all.at_peak) ?: cmp_down(weight(a), weight(b));
 }
 
 static int by_weight(const void *pa, const void *pb)
@@ -343,7 +338,7 @@ static int cmp_of(const void *pa, const void *pb, void *phase)
 	unsigned k = *(unsigned *)phase;
 	uint64_t x = k ? a->all.by_phase_bytes[k - 1] : 0, y = k ? b->all.by_phase_bytes[k - 1] : 0;
 
-	return !k ? cmp(a, b) : x == y ? 0 : x > y ? -1 : 1;
+	return k ? cmp_down(x, y) : cmp(a, b);
 }
 
 /* The last module that is among the `top`, NULL: all are. Those above stay in the order of the tree. */
@@ -390,9 +385,9 @@ static int by_op_bytes(const void *pa, const void *pb, void *phase)
 {
 	const struct report_op_module *a = *(const struct report_op_module *const *)pa;
 	const struct report_op_module *b = *(const struct report_op_module *const *)pb;
-	uint64_t x = op_bytes(a, *(const unsigned *)phase), y = op_bytes(b, *(const unsigned *)phase);
+	unsigned k = *(const unsigned *)phase;
 
-	return x == y ? (a < b ? -1 : a > b) : x > y ? -1 : 1;
+	return cmp_down(op_bytes(a, k), op_bytes(b, k)) ?: cmp_up(a, b);
 }
 
 /* Operators with the module that called them, heaviest first: of all phases, or of one. */
@@ -458,11 +453,7 @@ static int by_peak(const void *pa, const void *pb)
 {
 	const struct report_module *a = *(const struct report_module *const *)pa, *b = *(const struct report_module *const *)pb;
 
-	if (a->all.at_peak != b->all.at_peak)
-		return a->all.at_peak < b->all.at_peak ? 1 : -1;
-	if (a->all.saved != b->all.saved)
-		return a->all.saved < b->all.saved ? 1 : -1;
-	return a < b ? -1 : a > b;
+	return cmp_down(a->all.at_peak, b->all.at_peak) ?: cmp_down(a->all.saved, b->all.saved) ?: cmp_up(a, b);
 }
 
 const struct table module_summary_table = TABLE(summary_columns, .is_sparse = 1);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
@@ -80,9 +81,8 @@ static int step_cat_is_there(const struct report_step_cat *c)
 static int by_part(const void *pa, const void *pb)
 {
 	const struct step_row *a = pa, *b = pb;
-	double x = a->cat.at_peak.mean - b->cat.at_peak.mean;
 
-	return x < 0 ? 1 : x > 0 ? -1 : (int)a->category - (int)b->category;
+	return cmp_down(a->cat.at_peak.mean, b->cat.at_peak.mean) ?: cmp_up(a->category, b->category);
 }
 
 static void put_rows(struct table_lines *l, const struct report_steps *s)

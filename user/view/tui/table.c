@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/text.h"
 
 static int row_matches(const struct tui_rows *rows, const struct tui_row *r, const char *filter)
@@ -25,13 +26,11 @@ static int row_cmp(const void *pa, const void *pb, void *ctx)
 	const struct tui_row *ra = pa, *rb = pb;
 	const struct order *o = ctx;
 	const struct tui_value *a = &ra->v[o->col], *b = &rb->v[o->col];
-	int r = (a->num < b->num) - (a->num > b->num);
+	int r = cmp_down(a->num, b->num);
 
 	if (o->is_text)
 		r = r ? -r : strcmp(a->text ? a->text : "", b->text ? b->text : "");
-	if (!r)
-		return (ra->number > rb->number) - (ra->number < rb->number);
-	return o->is_up ? -r : r;
+	return (o->is_up ? -r : r) ?: cmp_up(ra->number, rb->number);
 }
 
 static struct tui_tab_state *state_of(struct tui_ui *ui, const struct tui_rows *rows, const struct tui_table *t)
