@@ -5,6 +5,7 @@
  */
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -311,6 +312,18 @@ char *fmt_share(char *buf, double part, double whole)
 	else
 		snprintf(buf, 24, v < 999.95 ? "%.1f %%" : "%.0f %%", v < 1e9 ? v : 1e9);
 	return buf;
+}
+
+void sentence__add(struct sentence *s, const char *fmt, ...)
+{
+	size_t room = sizeof(s->text) - s->len;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(s->text + s->len, room, fmt, ap);
+	va_end(ap);
+	s->len += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
 
 char *fmt_time(char *buf, int64_t epoch_ns)

@@ -34,6 +34,14 @@ unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols);
 /* The same, but what is too long loses its end. */
 unsigned text_cut(char *buf, size_t size, const char *src, unsigned cols);
 
+/* A text put together from parts; what does not fit is left out. All 0 at first. */
+struct sentence {
+	size_t len;
+	char text[TEXT_BYTES_MAX];
+};
+
+void sentence__add(struct sentence *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Each fills buf (at least 24 bytes) and returns it. Three significant digits. */
 char *fmt_bytes(char *buf, uint64_t bytes); /* "12.3 MiB" */
 char *fmt_count(char *buf, double n);	    /* "12.3 k", below 10,000 "9876" */

@@ -207,3 +207,14 @@ void page__para(struct page *p, const char *label, const char *text)
 	page__cell(p, label, LABEL_COLS - 2);
 	page__flow(p, LABEL_COLS, text);
 }
+
+void page__paraf(struct page *p, const char *label, const char *fmt, ...)
+{
+	char text[TEXT_BYTES_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	page__para(p, label, text);
+}

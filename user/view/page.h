@@ -55,5 +55,6 @@ void page__md(struct page *p, const char *safe);
 void page__item(struct page *p, unsigned indent, const char *text);
 /* "  label          text", as page__flow. */
 void page__para(struct page *p, const char *label, const char *text);
+void page__paraf(struct page *p, const char *label, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -88,10 +88,8 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 				      fmt_bytes(a, cats[i].bytes));
 	if (n)
 		page__para(&p, "made of", text);
-	if (lost) {
-		snprintf(text, sizeof(text), "%s events: the peak may have been higher", fmt_count(a, (double)lost));
-		page__para(&p, "lost", text);
-	}
+	if (lost)
+		page__paraf(&p, "lost", "%s events: the peak may have been higher", fmt_count(a, (double)lost));
 	if (is_cut(v))
 		page__para(&p, "cut", "the recording's end is missing: the peak may have been higher later");
 	return page__done(&p);

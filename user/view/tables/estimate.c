@@ -91,33 +91,28 @@ static void put_graph(struct page *p, const struct est_result *r, size_t at, siz
 	snprintf(text, sizeof(text), "Graph %.200s: %zu nodes, %zu operators", name, g->nodes_cnt, operators(g));
 	page__heading(p, text);
 	if (f->peak_node == EST_NONE) {
-		snprintf(text, sizeof(text), "%s, with what is given: operators take no more than they free",
-			 fmt_bytes(a, (uint64_t)f->peak));
+		page__paraf(p, "peak", "%s, with what is given: operators take no more than they free",
+			    fmt_bytes(a, (uint64_t)f->peak));
 	} else {
 		const struct est_node *n = &g->nodes[f->peak_node];
 
 		text_fit(name, sizeof(name), est_doc__name(r->d, n), 40);
 		text_fit(target, sizeof(target), names__get(r->d->words, n->target), 40);
-		snprintf(text, sizeof(text), "%s, in node %u, %.200s (%.200s)", fmt_bytes(a, (uint64_t)f->peak), f->peak_node,
-			 name, target);
+		page__paraf(p, "peak", "%s, in node %u, %.200s (%.200s)", fmt_bytes(a, (uint64_t)f->peak), f->peak_node, name,
+			    target);
 	}
-	page__para(p, "peak", text);
-	snprintf(text, sizeof(text), "%s given at the start, %s left at the end%s%s", fmt_bytes(a, (uint64_t)f->start),
-		 fmt_bytes(b, f->end > 0 ? (uint64_t)f->end : 0), f->never_used ? "; made and never used: " : "",
-		 f->never_used ? fmt_bytes(c, f->never_used) : "");
-	page__para(p, "start, end", text);
-	if (s->cnt) {
-		snprintf(text, sizeof(text), "peak %s in the order of its schedule, %s at its end",
-			 fmt_bytes(a, (uint64_t)s->peak),
-			 fmt_bytes(b, s->now[s->cnt - 1] > 0 ? (uint64_t)s->now[s->cnt - 1] : 0));
-		page__para(p, "schedule", text);
-	}
+	page__paraf(p, "start, end", "%s given at the start, %s left at the end%s%s", fmt_bytes(a, (uint64_t)f->start),
+		    fmt_bytes(b, f->end > 0 ? (uint64_t)f->end : 0), f->never_used ? "; made and never used: " : "",
+		    f->never_used ? fmt_bytes(c, f->never_used) : "");
+	if (s->cnt)
+		page__paraf(p, "schedule", "peak %s in the order of its schedule, %s at its end", fmt_bytes(a, (uint64_t)s->peak),
+			    fmt_bytes(b, s->now[s->cnt - 1] > 0 ? (uint64_t)s->now[s->cnt - 1] : 0));
 	put_alive(p, r, g, f, top);
 }
 
 static void put_pair(struct page *p, const struct est_result *r)
 {
-	char text[TEXT_BYTES_MAX], a[24], b[24], c[24];
+	char a[24], b[24], c[24];
 	size_t told = 0;
 
 	if (!r->fwd)
@@ -125,29 +120,25 @@ static void put_pair(struct page *p, const struct est_result *r)
 	for (size_t i = 0; i < r->bwd->nodes_cnt; i++)
 		told += r->pair.named[i];
 	page__heading(p, "Forward, then backward");
-	snprintf(text, sizeof(text), "%s: %s in forward, %s in backward", fmt_bytes(a, (uint64_t)r->pair_peak),
-		 fmt_bytes(b, (uint64_t)r->profiles[r->fwd - r->d->graphs].peak),
-		 fmt_bytes(c, (uint64_t)(r->pair.baseline + r->profiles[r->bwd - r->d->graphs].peak)));
-	page__para(p, "peak", text);
-	snprintf(text, sizeof(text),
-		 "%s that forward returns and backward is not given; %zu inputs of backward are not its to free",
-		 fmt_bytes(a, (uint64_t)r->pair.baseline), told);
-	page__para(p, "there all along", text);
+	page__paraf(p, "peak", "%s: %s in forward, %s in backward", fmt_bytes(a, (uint64_t)r->pair_peak),
+		    fmt_bytes(b, (uint64_t)r->profiles[r->fwd - r->d->graphs].peak),
+		    fmt_bytes(c, (uint64_t)(r->pair.baseline + r->profiles[r->bwd - r->d->graphs].peak)));
+	page__paraf(p, "there all along", "%s that forward returns and backward is not given; %zu inputs of backward are not "
+		    "its to free", fmt_bytes(a, (uint64_t)r->pair.baseline), told);
 }
 
 static void put_counted(struct page *p, const struct est_result *r)
 {
-	char counted[200], others[200], text[600], a[24];
+	char counted[200], others[200], a[24];
 	uint64_t rest = uncounted_bytes(r);
 
 	devices_text(r, 1, counted, sizeof(counted));
 	devices_text(r, 0, others, sizeof(others));
 	if (others[0])
-		snprintf(text, sizeof(text), "%s; not %s (%s)%s", counted[0] ? counted : "nothing", others, fmt_bytes(a, rest),
-			 counted[0] ? "" : ": torch's estimator leaves the CPU out, --device cpu counts it");
+		page__paraf(p, "counted", "%s; not %s (%s)%s", counted[0] ? counted : "nothing", others, fmt_bytes(a, rest),
+			    counted[0] ? "" : ": torch's estimator leaves the CPU out, --device cpu counts it");
 	else
-		snprintf(text, sizeof(text), "%s", counted);
-	page__para(p, "counted", text);
+		page__paraf(p, "counted", "%s", counted);
 }
 
 int estimate_view_text(FILE *out, const char *path, const struct est_result *r, const struct view_opts *opts)

@@ -45,68 +45,65 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 /* What is said of allocations between windows. */
 static void put_learned(struct page *p, const struct report_learned *l)
 {
-	char a[24], b[24], text[600];
-	size_t n;
+	char a[24], b[24];
+	struct sentence s = { 0 };
 
 	if (!l->is_on)
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "of what was allocated between windows %s (of byte-time) has the category and "
-			     "operator of its like in a traced step, of %" PRIu64 " %s; ",
-			     fmt_share(a, report_learned__share(l), 1), l->kinds, l->kinds == 1 ? "kind" : "kinds");
+	sentence__add(&s, "of what was allocated between windows %s (of byte-time) has the category and operator of its like "
+		      "in a traced step, of %" PRIu64 " %s; ", fmt_share(a, report_learned__share(l), 1), l->kinds,
+		      l->kinds == 1 ? "kind" : "kinds");
 	if (l->check_bytes)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%" PRIu64 " traced steps checked that: %s of their bytes "
-				      "would have been wrong", l->checks,
-				      fmt_share(b, (double)l->wrong_bytes / (double)l->check_bytes, 1));
+		sentence__add(&s, "%" PRIu64 " traced steps checked that: %s of their bytes would have been wrong", l->checks,
+			      fmt_share(b, (double)l->wrong_bytes / (double)l->check_bytes, 1));
 	else
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "no traced step has checked that yet");
+		sentence__add(&s, "no traced step has checked that yet");
 	if (l->again)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "; after %" PRIu64 " of them it was learned again", l->again);
+		sentence__add(&s, "; after %" PRIu64 " of them it was learned again", l->again);
 	if (l->unlike)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " steps are like none", l->unlike);
+		sentence__add(&s, "; %" PRIu64 " steps are like none", l->unlike);
 	if (l->no_room)
-		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " allocations (%s) there was no room for: that share is "
-			 "without them", l->no_room, fmt_bytes(a, l->no_room_bytes));
-	page__para(p, "learned", text);
+		sentence__add(&s, "; %" PRIu64 " allocations (%s) there was no room for: that share is without them",
+			      l->no_room, fmt_bytes(a, l->no_room_bytes));
+	page__para(p, "learned", s.text);
 }
 
 /* Of how many steps what is said of memory is. */
 static void put_sampling(struct page *p, const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
-	char a[24], b[24], text[500];
-	size_t n;
+	struct sentence price = { 0 };
+	char a[24], b[24];
 
 	if (!s->is_on)
 		return;
-	snprintf(text, sizeof(text), "of %" PRIu64 " steps %" PRIu64 " traced, in %" PRIu64 " windows, %s together: means, "
-		 "peaks and series are of these alone", s->steps_seen, s->steps_traced, s->windows, fmt_ns(a, s->traced_ns));
-	page__para(p, "sampling", text);
-	n = 0;
+	page__paraf(p, "sampling", "of %" PRIu64 " steps %" PRIu64 " traced, in %" PRIu64 " windows, %s together: means, "
+		    "peaks and series are of these alone", s->steps_seen, s->steps_traced, s->windows, fmt_ns(a, s->traced_ns));
 	if (r->cost.price.steps)
-		n = (size_t)snprintf(text, sizeof(text), "steps take %s, traced %s; ", fmt_ns(a, r->cost.price.before_ns),
-				     fmt_ns(b, r->cost.price.traced_ns));
-	n += (size_t)snprintf(text + n, sizeof(text) - n, "of its time the job lost %s", fmt_share(a, s->price_ratio, 1));
+		sentence__add(&price, "steps take %s, traced %s; ", fmt_ns(a, r->cost.price.before_ns),
+			      fmt_ns(b, r->cost.price.traced_ns));
+	sentence__add(&price, "of its time the job lost %s", fmt_share(a, s->price_ratio, 1));
 	if (s->budget > 0)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, " (at most %.3g %% were asked for)", 100 * s->budget);
+		sentence__add(&price, " (at most %.3g %% were asked for)", 100 * s->budget);
 	if (s->uncounted_ns)
-		snprintf(text + n, sizeof(text) - n, "; for %s steps were not counted: their marks alone would cost too much",
-			 fmt_ns(a, s->uncounted_ns));
-	page__para(p, "price", text);
+		sentence__add(&price, "; for %s steps were not counted: their marks alone would cost too much",
+			      fmt_ns(a, s->uncounted_ns));
+	page__para(p, "price", price.text);
 	put_learned(p, &s->learned);
 }
 
 static void put_time(struct page *p, const struct report *r)
 {
 	const char *end = report_end_word(r);
-	char a[24], text[128];
+	char a[24];
+	struct sentence s = { 0 };
 
 	fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns);
 	if (r->run.ended)
-		snprintf(text, sizeof(text), "%s, to the end (%s)", a,
-			 !strcmp(end, "target gone") ? "the process ended" : end);
+		sentence__add(&s, "%s, to the end (%s)", a, !strcmp(end, "target gone") ? "the process ended" : end);
 	else
-		snprintf(text, sizeof(text), "%s; %s", a, r->run.is_live ? "it goes on" : "the end is missing");
-	page__para(p, "time covered", text);
+		sentence__add(&s, "%s; %s", a, r->run.is_live ? "it goes on" : "the end is missing");
+	page__para(p, "time covered", s.text);
 	put_sampling(p, r);
 }
 
@@ -114,17 +111,15 @@ static void put_events(struct page *p, const struct report *r)
 {
 	static const uint8_t shown[] = { MT_EV_ALLOC, MT_EV_FREE, MT_EV_OP, MT_EV_NODE };
 	uint64_t rest = report_events_sum(r);
-	char text[200];
-	size_t n;
+	struct sentence s = { 0 };
 
-	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ":", rest);
+	sentence__add(&s, "%" PRIu64 ":", rest);
 	for (size_t i = 0; i < sizeof(shown); i++) {
-		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s %" PRIu64 ",", event_kind_name(shown[i]),
-				      r->run.events[shown[i]]);
+		sentence__add(&s, " %s %" PRIu64 ",", event_kind_name(shown[i]), r->run.events[shown[i]]);
 		rest -= r->run.events[shown[i]];
 	}
-	snprintf(text + n, sizeof(text) - n, " other %" PRIu64, rest);
-	page__para(p, "events", text);
+	sentence__add(&s, " other %" PRIu64, rest);
+	page__para(p, "events", s.text);
 }
 
 static void put_lost_rows(struct page *p, const struct report *r)
@@ -133,13 +128,10 @@ static void put_lost_rows(struct page *p, const struct report *r)
 
 	page__style(p, STYLE_RED);
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++) {
-		char text[160];
-
 		if (!r->run.lost[i] || i == MT_LOSS_STACK_RATE)
 			continue;
-		snprintf(text, sizeof(text), "%" PRIu64 " %s: %s", r->run.lost[i], loss_name(i) ? loss_name(i) : "?",
-			 loss_words[i] ? loss_words[i] : "?");
-		page__para(p, first ? "lost" : "", text);
+		page__paraf(p, first ? "lost" : "", "%" PRIu64 " %s: %s", r->run.lost[i], loss_name(i) ? loss_name(i) : "?",
+			    loss_words[i] ? loss_words[i] : "?");
 		first = 0;
 	}
 	page__style(p, STYLE_PLAIN);
@@ -147,29 +139,23 @@ static void put_lost_rows(struct page *p, const struct report *r)
 
 static void put_losses(struct page *p, const struct report *r)
 {
-	char text[160];
-
 	if (report_lost_sum(r))
 		put_lost_rows(p, r);
 	else
 		page__para(p, "lost", "nothing");
 	if (!report_sampled(r))
 		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " allocations without a native stack: 2000 a second have one at most "
-		 "(--stack-size)", report_sampled(r));
-	page__para(p, "sampled", text);
+	page__paraf(p, "sampled", "%" PRIu64 " allocations without a native stack: 2000 a second have one at most "
+		    "(--stack-size)", report_sampled(r));
 }
 
 /* ", 12 of a kind": what is zero is left out. */
-static size_t put_some(char *buf, size_t size, size_t at, uint64_t cnt, const char *what)
+static void put_some(struct sentence *s, uint64_t cnt, const char *what)
 {
 	char a[24];
-	int n;
 
-	if (!cnt || at >= size)
-		return at;
-	n = snprintf(buf + at, size - at, "%s%s %s", at ? "; " : "", fmt_count(a, (double)cnt), what);
-	return n < 0 ? at : at + (size_t)n;
+	if (cnt)
+		sentence__add(s, "%s%s %s", s->len ? "; " : "", fmt_count(a, (double)cnt), what);
 }
 
 /* Tensors that an operator was given and that have no storage for us, by their C++ class. */
@@ -186,88 +172,89 @@ static const char *const class_words[MT_CLASS_MAX] = {
 static void put_flow(struct page *p, const struct report *r)
 {
 	const struct report_flow *f = &r->flow;
-	char text[1024] = "", a[24], b[24], c[24];
-	size_t n = 0;
+	char a[24], b[24], c[24];
+	struct sentence s = { 0 };
 
 	if (!r->has_flow)
 		return;
-	snprintf(text, sizeof(text), "%s nodes, %s edges, %s in-place writes", fmt_count(a, (double)f->nodes),
-		 fmt_count(b, (double)f->edges), fmt_count(c, (double)f->versions));
-	page__para(p, "data flow", text);
+	page__paraf(p, "data flow", "%s nodes, %s edges, %s in-place writes", fmt_count(a, (double)f->nodes),
+		    fmt_count(b, (double)f->edges), fmt_count(c, (double)f->versions));
 	for (unsigned i = 0; i < MT_CLASS_MAX; i++)
 		if (class_words[i])
-			n = put_some(text, sizeof(text), n, f->by_class[i], class_words[i]);
-	n = put_some(text, sizeof(text), n, f->output_twice, "versions made by two nodes (threads that overlap)");
-	n = put_some(text, sizeof(text), n, f->input_stale, "nodes given a version that another one replaced meanwhile");
-	n = put_some(text, sizeof(text), n, f->moved, "tensors that took over another block");
-	n = put_some(text, sizeof(text), n, f->unmapped, "blocks that were seen late and ended with their mapping");
-	n = put_some(text, sizeof(text), n, f->output_twice + f->input_stale, "times torch.profiler would have failed");
-	if (n)
-		page__para(p, "", text);
+			put_some(&s, f->by_class[i], class_words[i]);
+	put_some(&s, f->output_twice, "versions made by two nodes (threads that overlap)");
+	put_some(&s, f->input_stale, "nodes given a version that another one replaced meanwhile");
+	put_some(&s, f->moved, "tensors that took over another block");
+	put_some(&s, f->unmapped, "blocks that were seen late and ended with their mapping");
+	put_some(&s, f->output_twice + f->input_stale, "times torch.profiler would have failed");
+	if (s.len)
+		page__para(p, "", s.text);
+}
+
+static void make_one_piece(char *text)
+{
+	for (; (text = strchr(text, ' ')); text++)
+		*text = HARD_SPACE;
 }
 
 /* "operator 12 k × 1.2 µs", in one piece. */
-static size_t put_prog(char *buf, size_t size, unsigned prog, const struct report_program *cost)
+static void put_prog(struct sentence *s, unsigned prog, const struct report_program *cost)
 {
 	char a[24], b[24];
-	size_t n = (size_t)snprintf(buf, size, "; %s %s × %s", prog_words(prog), fmt_count(a, (double)cost->hits),
-				    fmt_ns(b, cost->ns / cost->hits));
+	size_t at;
 
-	for (char *blank = buf + 2; (blank = strchr(blank, ' '));)
-		*blank = HARD_SPACE;
-	return n;
+	sentence__add(s, "; ");
+	at = s->len;
+	sentence__add(s, "%s %s × %s", prog_words(prog), fmt_count(a, (double)cost->hits), fmt_ns(b, cost->ns / cost->hits));
+	make_one_piece(s->text + at);
 }
 
 /* By the job's own steps. */
 static void put_price(struct page *p, const struct report *r)
 {
 	const struct report_price *price = &r->cost.price;
-	char a[24], b[24], c[24], d[24], text[256];
-	size_t n;
+	char a[24], b[24], c[24], d[24];
+	struct sentence s = { 0 };
 
 	if (!price->steps || r->sampling.is_on) /* that is told as the price of windows */
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
-			     fmt_ns(b, price->traced_ns));
+	sentence__add(&s, "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
+		      fmt_ns(b, price->traced_ns));
 	if (report_price__is_vague(price))
-		snprintf(text + n, sizeof(text) - n, "the job is slower, but %s steps before and %s since are too few, "
-			 "or differ too much, to tell by how much (%s, give or take %s)",
-			 fmt_count(a, (double)price->steps_before), fmt_count(b, (double)price->steps),
-			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
+		sentence__add(&s, "the job is slower, but %s steps before and %s since are too few, or differ too much, to "
+			      "tell by how much (%s, give or take %s)", fmt_count(a, (double)price->steps_before),
+			      fmt_count(b, (double)price->steps), fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
 	else if (price->lost > price->error)
-		snprintf(text + n, sizeof(text) - n, "the job loses %s of its speed, give or take %s",
-			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
+		sentence__add(&s, "the job loses %s of its speed, give or take %s", fmt_share(c, price->lost, 1),
+			      fmt_share(d, price->error, 1));
 	else
-		snprintf(text + n, sizeof(text) - n, "no loss that stands out of the steps' own differences of %s",
-			 fmt_share(d, price->error, 1));
-	page__para(p, "measured", text);
+		sentence__add(&s, "no loss that stands out of the steps' own differences of %s", fmt_share(d, price->error, 1));
+	page__para(p, "measured", s.text);
 }
 
 static void put_cost(struct page *p, const struct report *r)
 {
-	char a[24], b[24], c[24], text[1024];
-	size_t n;
+	char a[24], b[24], c[24];
+	struct sentence s = { 0 };
 
-	n = (size_t)snprintf(text, sizeof(text), "%s hits, %s", fmt_count(a, (double)r->cost.hits),
-			     fmt_ns(b, r->cost.ns));
+	sentence__add(&s, "%s hits, %s", fmt_count(a, (double)r->cost.hits), fmt_ns(b, r->cost.ns));
 	if (r->cost.target_cpu_ns)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, ": %s of the job's CPU time",
-				      fmt_share(a, r->cost.share, 1));
-	for (unsigned i = 1; i < MT_PROG_MAX && n < sizeof(text) - 80; i++) {
+		sentence__add(&s, ": %s of the job's CPU time", fmt_share(a, r->cost.share, 1));
+	for (unsigned i = 1; i < MT_PROG_MAX && s.len < sizeof(s.text) - 80; i++) {
 		const struct report_program *cost = &r->cost.programs[i];
 
 		if (cost->hits)
-			n += put_prog(text + n, sizeof(text) - n, i, cost);
+			put_prog(&s, i, cost);
 	}
-	page__para(p, "probe cost", text);
+	page__para(p, "probe cost", s.text);
 	put_price(p, r);
-	n = (size_t)snprintf(text, sizeof(text), "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->cost.self_cpu_ns),
-			     fmt_share(b, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
-			     fmt_bytes(c, r->cost.self_rss));
+	s.len = 0;
+	sentence__add(&s, "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->cost.self_cpu_ns),
+		      fmt_share(b, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
+		      fmt_bytes(c, r->cost.self_rss));
 	if (r->cost.share_most > 0 && !r->cost.price.steps)
-		snprintf(text + n, sizeof(text) - n, "; the job loses some %s if no CPU is free for that",
-			 fmt_share(a, r->cost.share_most, 1));
-	page__para(p, "memtrace itself", text);
+		sentence__add(&s, "; the job loses some %s if no CPU is free for that", fmt_share(a, r->cost.share_most, 1));
+	page__para(p, "memtrace itself", s.text);
 }
 
 struct source_sum {
@@ -298,60 +285,54 @@ static size_t sum_sources(const struct report *r, struct source_sum *sums)
 }
 
 /* "aten::erfinv at 6.2 s (1.3 ms)", in one piece. */
-static size_t put_late(char *buf, size_t size, const struct report *r, const struct report_late_op *l)
+static void put_late(struct sentence *s, const struct report *r, const struct report_late_op *l)
 {
 	char a[24], b[24], name[TEXT_BYTES_MAX];
-	size_t n;
+	size_t at = s->len;
 
 	text_fit(name, sizeof(name), l->name, 60);
-	n = (size_t)snprintf(buf, size, "%s at %s (%s)", name,
-			     fmt_ns(a, l->ts_ns > r->run.start_ts_ns ? l->ts_ns - r->run.start_ts_ns : 0),
-			     fmt_ns(b, l->missed_ns));
-	for (char *blank = buf; (blank = strchr(blank, ' '));)
-		*blank = HARD_SPACE;
-	return n;
+	sentence__add(s, "%s at %s (%s)", name, fmt_ns(a, l->ts_ns > r->run.start_ts_ns ? l->ts_ns - r->run.start_ts_ns : 0),
+		      fmt_ns(b, l->missed_ns));
+	make_one_piece(s->text + at);
 }
 
 /* What the job felt of the probes being set. */
 static void put_attach(struct page *p, const struct report *r)
 {
 	const struct report_attach *a = &r->probes.attach;
-	char took[24], slice[24], step[24], before[24], text[256];
-	size_t n;
+	char took[24], slice[24], step[24], before[24];
+	struct sentence s = { 0 };
 
 	if (!a->slices)
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " probes in %s, in %" PRIu64 " slices of %s at most", a->sites,
-			     fmt_ns(took, a->took_ns), a->slices, fmt_ns(slice, a->longest_slice_ns));
+	sentence__add(&s, "%" PRIu64 " probes in %s, in %" PRIu64 " slices of %s at most", a->sites, fmt_ns(took, a->took_ns),
+		      a->slices, fmt_ns(slice, a->longest_slice_ns));
 	if (a->steps_before)
-		snprintf(text + n, sizeof(text) - n, "; longest step meanwhile %s, of the %" PRIu64 " before %s",
-			 fmt_ns(step, a->longest_step_ns), a->steps_before, fmt_ns(before, a->longest_before_ns));
-	page__para(p, "attach", text);
+		sentence__add(&s, "; longest step meanwhile %s, of the %" PRIu64 " before %s", fmt_ns(step, a->longest_step_ns),
+			      a->steps_before, fmt_ns(before, a->longest_before_ns));
+	page__para(p, "attach", s.text);
 }
 
 /* Operators without a probe, and what that has cost. */
 static void put_idle(struct page *p, const struct report *r)
 {
-	char text[4096];
-	size_t n;
+	struct sentence s = { 0 };
 
 	if (!r->probes.idle_ts_ns && !r->probes.late_ops_total)
 		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " operators that were never called have no probe any more (--keep-idle)",
-		 r->probes.idle_ops);
-	page__para(p, "idle", text);
+	page__paraf(p, "idle", "%" PRIu64 " operators that were never called have no probe any more (--keep-idle)",
+		    r->probes.idle_ops);
 	if (!r->probes.late_ops_total)
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " called later, and not seen until the probe was set again: ",
-			     r->probes.late_ops_total);
-	for (size_t i = 0; i < r->probes.late_ops_cnt && i < LATE_SHOWN && n < sizeof(text) - TEXT_BYTES_MAX - 64; i++) {
+	sentence__add(&s, "%" PRIu64 " called later, and not seen until the probe was set again: ", r->probes.late_ops_total);
+	for (size_t i = 0; i < r->probes.late_ops_cnt && i < LATE_SHOWN; i++) {
 		if (i)
-			n += (size_t)snprintf(text + n, sizeof(text) - n, ", ");
-		n += put_late(text + n, sizeof(text) - n, r, &r->probes.late_ops[i]);
+			sentence__add(&s, ", ");
+		put_late(&s, r, &r->probes.late_ops[i]);
 	}
 	if (r->probes.late_ops_total > LATE_SHOWN)
-		snprintf(text + n, sizeof(text) - n, ", …");
-	page__para(p, "", text);
+		sentence__add(&s, ", …");
+	page__para(p, "", s.text);
 }
 
 /* Probes that the user asked for by name, of programs that may have built them in and not pass them. */
@@ -363,29 +344,28 @@ static int is_silent(const struct report_symbol *s)
 
 static void put_silent(struct page *p, const struct report *r)
 {
-	char text[4096];
-	size_t n = 0, cnt = 0;
+	struct sentence s = { 0 };
+	size_t cnt = 0;
 
 	for (size_t i = 0; i < r->probes.symbols_cnt; i++) {
 		char name[TEXT_BYTES_MAX];
 
-		if (!is_silent(&r->probes.symbols[i]) || cnt++ >= SILENT_SHOWN || n >= sizeof(text) - TEXT_BYTES_MAX - 128)
+		if (!is_silent(&r->probes.symbols[i]) || cnt++ >= SILENT_SHOWN)
 			continue;
 		text_fit(name, sizeof(name), r->probes.symbols[i].name, 60);
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n ? ", " : "", name);
+		sentence__add(&s, "%s%s", s.len ? ", " : "", name);
 	}
 	if (!cnt)
 		return;
-	snprintf(text + n, sizeof(text) - n, "%s: set, and the program never came there (docs/usdt.md)",
-		 cnt > SILENT_SHOWN ? ", …" : "");
-	page__para(p, "never hit", text);
+	sentence__add(&s, "%s: set, and the program never came there (docs/usdt.md)", cnt > SILENT_SHOWN ? ", …" : "");
+	page__para(p, "never hit", s.text);
 }
 
 /* Of lines of which their files said nothing as they were looked up, where that is more than a little of them. */
 static void put_generated(struct page *p, const struct report *r)
 {
 	uint64_t bytes = 0, all = 0;
-	char a[24], text[400];
+	char a[24];
 	size_t lines = 0;
 
 	for (size_t i = 0; i < r->places.cnt; i++) {
@@ -398,46 +378,41 @@ static void put_generated(struct page *p, const struct report *r)
 	}
 	if (bytes <= all / 100)
 		return;
-	snprintf(text, sizeof(text), "%zu line%s that allocated %s: their files said nothing of them (gone, edited, or not "
-		 "to be read), so operators are '%s', categories blurred, and phases may be missing; a "
-		 "TORCHINDUCTOR_CACHE_DIR that stays keeps them", lines, lines == 1 ? "" : "s", fmt_bytes(a, bytes),
-		 EV_PLACE_NOT_KNOWN);
-	page__para(p, "generated code", text);
+	page__paraf(p, "generated code", "%zu line%s that allocated %s: their files said nothing of them (gone, edited, or not "
+		    "to be read), so operators are '%s', categories blurred, and phases may be missing; a "
+		    "TORCHINDUCTOR_CACHE_DIR that stays keeps them", lines, lines == 1 ? "" : "s", fmt_bytes(a, bytes),
+		    EV_PLACE_NOT_KNOWN);
 }
 
 static void put_visible(struct page *p, const struct report *r)
 {
 	struct source_sum sums[SOURCES_MAX];
-	size_t cnt = sum_sources(r, sums), n = 0;
-	char text[1024] = "nothing: no probe was set";
+	size_t cnt = sum_sources(r, sums);
+	struct sentence s = { .text = "nothing: no probe was set" };
 
-	for (size_t i = 0; i < cnt && n < sizeof(text) - 128; i++) {
+	for (size_t i = 0; i < cnt && s.len < sizeof(s.text) - 128; i++) {
 		char name[TEXT_BYTES_MAX];
 
 		text_fit(name, sizeof(name), sums[i].name, 30);
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %" PRIu64 " of %" PRIu64, n ? ", " : "", name,
-				      sums[i].attached, sums[i].found);
+		sentence__add(&s, "%s%s %" PRIu64 " of %" PRIu64, s.len ? ", " : "", name, sums[i].attached, sums[i].found);
 		if (sums[i].pids > 1)
-			n += (size_t)snprintf(text + n, sizeof(text) - n, " (in %" PRIu64 " processes)", sums[i].pids);
+			sentence__add(&s, " (in %" PRIu64 " processes)", sums[i].pids);
 	}
 	if (r->probes.symbols_cnt) {
 		size_t fired = 0;
 
 		for (size_t i = 0; i < r->probes.symbols_cnt; i++)
 			fired += r->probes.symbols[i].fired > 0;
-		snprintf(text + n, sizeof(text) - n, "; %zu of %zu symbols fired (--by symbol)", fired,
-			 r->probes.symbols_cnt);
+		sentence__add(&s, "; %zu of %zu symbols fired (--by symbol)", fired, r->probes.symbols_cnt);
 	}
-	page__para(p, "probes set", text);
+	page__para(p, "probes set", s.text);
 	put_silent(p, r);
 	put_attach(p, r);
 	put_idle(p, r);
 	for (size_t i = 0; i < r->run.notes_cnt && i < NOTES_SHOWN; i++)
 		page__para(p, i ? "" : "not visible", r->run.notes[i]);
-	if (r->run.notes_cnt > NOTES_SHOWN) {
-		snprintf(text, sizeof(text), "… and %zu more notes (--json)", r->run.notes_cnt - NOTES_SHOWN);
-		page__para(p, "", text);
-	}
+	if (r->run.notes_cnt > NOTES_SHOWN)
+		page__paraf(p, "", "… and %zu more notes (--json)", r->run.notes_cnt - NOTES_SHOWN);
 }
 
 void view_honesty(struct page *p, const struct report *r)
@@ -458,53 +433,44 @@ void view_honesty(struct page *p, const struct report *r)
 	}
 }
 
-/* A short session has not paid for its attach yet. */
-static const char *budget_words(char *buf, size_t size, const struct report *r)
+static void put_measured(struct sentence *s, const struct report *r)
 {
-	snprintf(buf, size, " (%.3g %% in the long run)", 100 * r->sampling.budget);
-	return r->sampling.budget > 0 ? buf : "";
-}
+	char a[24], b[24];
 
-static size_t put_measured(char *text, size_t size, const struct report *r)
-{
-	char a[24], b[40];
-	int n = 0;
-
-	if (r->sampling.is_on)
-		n = snprintf(text, size, "%s of the job's time%s", fmt_share(a, r->sampling.price_ratio, 1),
-			     budget_words(b, sizeof(b), r));
-	else if (report_price__is_known(&r->cost.price) && !verdict_price_is_others(r))
-		n = snprintf(text, size, "%s of the job's speed, give or take %s", fmt_share(a, r->cost.price.lost, 1),
-			     fmt_share(b, r->cost.price.error, 1));
-	else if (r->cost.target_cpu_ns)
-		n = snprintf(text, size, "%s of the job's CPU time", fmt_share(a, r->cost.share, 1));
-	else
-		n = snprintf(text, size, "%s hits", fmt_count(a, (double)r->cost.hits));
-	return n < 0 ? 0 : (size_t)n;
+	if (r->sampling.is_on) {
+		sentence__add(s, "%s of the job's time", fmt_share(a, r->sampling.price_ratio, 1));
+		if (r->sampling.budget > 0) /* a short session has not paid for its attach yet */
+			sentence__add(s, " (%.3g %% in the long run)", 100 * r->sampling.budget);
+	} else if (report_price__is_known(&r->cost.price) && !verdict_price_is_others(r)) {
+		sentence__add(s, "%s of the job's speed, give or take %s", fmt_share(a, r->cost.price.lost, 1),
+			      fmt_share(b, r->cost.price.error, 1));
+	} else if (r->cost.target_cpu_ns) {
+		sentence__add(s, "%s of the job's CPU time", fmt_share(a, r->cost.share, 1));
+	} else {
+		sentence__add(s, "%s hits", fmt_count(a, (double)r->cost.hits));
+	}
 }
 
 void view_honesty_short(struct page *p, const struct report *r)
 {
 	const char *end = report_end_word(r);
 	uint64_t lost = report_lost_sum(r);
-	char a[24], b[24], c[24], text[400];
-	size_t n;
+	char a[24], b[24], c[24];
+	struct sentence s = { 0 };
 
 	page__heading(p, "What this rests on");
-	snprintf(text, sizeof(text), "%s, %s%s%s, %s events, lost %s", fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns),
-		 r->run.ended ? "to the end (" : r->run.is_live ? "it goes on" : "the end is missing",
-		 !r->run.ended ? "" : !strcmp(end, "target gone") ? "the process ended" : end, r->run.ended ? ")" : "",
-		 fmt_count(b, (double)report_events_sum(r)), lost ? fmt_count(c, (double)lost) : "nothing");
-	page__para(p, "covered", text);
+	page__paraf(p, "covered", "%s, %s%s%s, %s events, lost %s", fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns),
+		    r->run.ended ? "to the end (" : r->run.is_live ? "it goes on" : "the end is missing",
+		    !r->run.ended ? "" : !strcmp(end, "target gone") ? "the process ended" : end, r->run.ended ? ")" : "",
+		    fmt_count(b, (double)report_events_sum(r)), lost ? fmt_count(c, (double)lost) : "nothing");
 	if (lost)
 		put_lost_rows(p, r);
 	put_generated(p, r);
-	n = put_measured(text, sizeof(text), r);
-	n += (size_t)snprintf(text + n, sizeof(text) - n, "; memtrace itself %s of a core, %s RSS",
-			      fmt_share(a, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
-			      fmt_bytes(b, r->cost.self_rss));
+	put_measured(&s, r);
+	sentence__add(&s, "; memtrace itself %s of a core, %s RSS",
+		      fmt_share(a, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
+		      fmt_bytes(b, r->cost.self_rss));
 	if (r->run.notes_cnt)
-		snprintf(text + n, sizeof(text) - n, "; not visible: %zu note%s (-v)", r->run.notes_cnt,
-			 r->run.notes_cnt == 1 ? "" : "s");
-	page__para(p, "tracing cost", text);
+		sentence__add(&s, "; not visible: %zu note%s (-v)", r->run.notes_cnt, r->run.notes_cnt == 1 ? "" : "s");
+	page__para(p, "tracing cost", s.text);
 }

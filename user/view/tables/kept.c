@@ -180,24 +180,19 @@ static void put_rows(struct page *p, const struct kept_view *v, size_t top)
 static void put_bound(struct page *p, const struct kept_view *v)
 {
 	const struct recorded_kept *k = v->kept;
-	char text[600], a[24], b[24], c[24];
+	char a[24], b[24], c[24];
 
-	snprintf(text, sizeof(text), "%s, after %s", fmt_bytes(a, k->peak),
-		 fmt_ns(b, k->peak_ns - v->recorded->first_ns));
-	page__para(p, "peak", text);
-	snprintf(text, sizeof(text),
-		 "%s (%.1f %% less): had everything been freed when its last use ended, in the recorded order",
-		 fmt_bytes(a, k->lowest), share((double)(k->peak - k->lowest), (double)k->peak));
-	page__para(p, "lowest peak", text);
-	snprintf(text, sizeof(text), "%s at the peak; over the recording %s in %s blocks", fmt_bytes(a, k->kept_at_peak),
-		 fmt_bytes(b, k->kept_bytes), fmt_count(c, (double)k->kept_blocks));
-	page__para(p, "kept", text);
+	page__paraf(p, "peak", "%s, after %s", fmt_bytes(a, k->peak), fmt_ns(b, k->peak_ns - v->recorded->first_ns));
+	page__paraf(p, "lowest peak", "%s (%.1f %% less): had everything been freed when its last use ended, in the recorded "
+		    "order", fmt_bytes(a, k->lowest), share((double)(k->peak - k->lowest), (double)k->peak));
+	page__paraf(p, "kept", "%s at the peak; over the recording %s in %s blocks", fmt_bytes(a, k->kept_at_peak),
+		    fmt_bytes(b, k->kept_bytes), fmt_count(c, (double)k->kept_blocks));
 }
 
 static void put_step(struct page *p, const struct kept_view *v)
 {
 	const struct step_result *s = v->result;
-	char text[600], a[24], b[24];
+	char a[24], b[24];
 	double error;
 
 	page__heading(p, v->kept->has_step ? "The step of the peak" : "The graph");
@@ -205,37 +200,31 @@ static void put_step(struct page *p, const struct kept_view *v)
 		page__para(p, "graph", "no node of the data-flow graph falls into it");
 		return;
 	}
-	snprintf(text, sizeof(text), "process %u: %zu operators, %zu blocks, peak %s", v->kept->pid, s->operators,
-		 s->d.storages_cnt, fmt_bytes(a, s->measured));
-	page__para(p, "measured", text);
+	page__paraf(p, "measured", "process %u: %zu operators, %zu blocks, peak %s", v->kept->pid, s->operators,
+		    s->d.storages_cnt, fmt_bytes(a, s->measured));
 	error = share((double)s->profile.peak - (double)s->measured, (double)s->measured);
-	snprintf(text, sizeof(text),
-		 "%s (%+.1f %%): torch's estimator on this graph; it sees no scratch memory of operators (at most %s)",
-		 fmt_bytes(a, (uint64_t)s->profile.peak), error, fmt_bytes(b, s->scratch_max));
-	page__para(p, "estimated", text);
+	page__paraf(p, "estimated", "%s (%+.1f %%): torch's estimator on this graph; it sees no scratch memory of operators "
+		    "(at most %s)", fmt_bytes(a, (uint64_t)s->profile.peak), error, fmt_bytes(b, s->scratch_max));
 	if (s->order.peak < s->order.peak_there_is)
-		snprintf(text, sizeof(text),
-			 "%s instead of %s (%.1f %% less) with %zu operators moved (%s), all frees at the last use",
-			 fmt_bytes(a, (uint64_t)s->order.peak), fmt_bytes(b, (uint64_t)s->order.peak_there_is),
-			 share((double)(s->order.peak_there_is - s->order.peak), (double)s->order.peak_there_is),
-			 moved(&s->order), s->order.rule);
+		page__paraf(p, "order", "%s instead of %s (%.1f %% less) with %zu operators moved (%s), all frees at the last "
+			    "use", fmt_bytes(a, (uint64_t)s->order.peak), fmt_bytes(b, (uint64_t)s->order.peak_there_is),
+			    share((double)(s->order.peak_there_is - s->order.peak), (double)s->order.peak_there_is),
+			    moved(&s->order), s->order.rule);
 	else
-		snprintf(text, sizeof(text), "none better found: %s with all frees at the last use",
-			 fmt_bytes(a, (uint64_t)s->order.peak_there_is));
-	page__para(p, "order", text);
+		page__paraf(p, "order", "none better found: %s with all frees at the last use",
+			    fmt_bytes(a, (uint64_t)s->order.peak_there_is));
 }
 
 static void put_honesty(struct page *p, const struct kept_view *v)
 {
 	uint64_t lost = report_lost_events(v->report);
-	char text[300], a[24], b[24];
+	char a[24], b[24];
 
 	if (!lost && !v->recorded->left_out && !v->step->left_out)
 		return;
-	snprintf(text, sizeof(text), "%s events lost, %s blocks and nodes past the caps: what they say is missing here",
-		 fmt_count(a, (double)lost), fmt_count(b, (double)(v->recorded->left_out + v->step->left_out)));
 	page__end_line(p);
-	page__para(p, "not seen", text);
+	page__paraf(p, "not seen", "%s events lost, %s blocks and nodes past the caps: what they say is missing here",
+		    fmt_count(a, (double)lost), fmt_count(b, (double)(v->recorded->left_out + v->step->left_out)));
 }
 
 int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts *opts)

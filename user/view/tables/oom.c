@@ -52,8 +52,8 @@ static int is_for_want_of_memory(const struct report *r, const struct report_oom
 
 static void put_what(struct page *p, const struct report *r, const struct report_oom *o)
 {
-	char text[700], when[24], asked[24], name[16], comm[TEXT_BYTES_MAX], op[TEXT_BYTES_MAX];
-	int n;
+	char when[24], asked[24], name[16], comm[TEXT_BYTES_MAX], op[TEXT_BYTES_MAX];
+	struct sentence s = { 0 };
 
 	text_fit(comm, sizeof(comm), o->comm, 30);
 	fmt_ns(when, o->ts_ns >= r->run.start_ts_ns ? o->ts_ns - r->run.start_ts_ns : 0);
@@ -62,54 +62,51 @@ static void put_what(struct page *p, const struct report *r, const struct report
 		int sig = WTERMSIG((int)o->exit_status);
 		const char *abbrev = sigabbrev_np(sig);
 
-		n = snprintf(text, sizeof(text), "after %s process %u (%s) was ended by signal %d (%s)", when, o->pid, comm,
-			     sig, abbrev ? abbrev : "?");
-		snprintf(text + n, sizeof(text) - (size_t)n, "%s",
-			 o->marked ? ": the kernel's OOM killer took it" :
-			 o->killed ? ": the kernel's OOM killer took a process then" :
-				     "");
-		n = (int)strlen(text);
+		sentence__add(&s, "after %s process %u (%s) was ended by signal %d (%s)", when, o->pid, comm, sig,
+			      abbrev ? abbrev : "?");
+		if (o->marked || o->killed)
+			sentence__add(&s, ": the kernel's OOM killer took %s", o->marked ? "it" : "a process then");
 		if (refused)
-			snprintf(text + n, sizeof(text) - (size_t)n, ": %s before it was refused %s on %s",
-				 fmt_ns(when, o->ts_ns - refused->ts_ns), fmt_bytes(asked, refused->asked),
-				 dev_name(refused->dev, name));
+			sentence__add(&s, ": %s before it was refused %s on %s", fmt_ns(when, o->ts_ns - refused->ts_ns),
+				      fmt_bytes(asked, refused->asked), dev_name(refused->dev, name));
 	} else {
 		fmt_bytes(asked, o->asked);
-		n = snprintf(text, sizeof(text), "after %s process %u (%s) was refused %s on %s", when, o->pid, comm, asked,
-			     dev_name(o->dev, name));
+		sentence__add(&s, "after %s process %u (%s) was refused %s on %s", when, o->pid, comm, asked,
+			      dev_name(o->dev, name));
 		if (o->api[0]) {
 			text_fit(op, sizeof(op), o->api, 40);
-			n += snprintf(text + n, sizeof(text) - (size_t)n, " by %s (code %u)", op, o->code);
+			sentence__add(&s, " by %s (code %u)", op, o->code);
 		}
 		if (o->op[0]) {
 			text_fit(op, sizeof(op), o->op, 60);
-			n += snprintf(text + n, sizeof(text) - (size_t)n, " in %s", op);
+			sentence__add(&s, " in %s", op);
 		}
 		if (o->times > 1)
-			snprintf(text + n, sizeof(text) - (size_t)n, ", %llu times", (unsigned long long)o->times);
+			sentence__add(&s, ", %llu times", (unsigned long long)o->times);
 	}
 	page__put(p, "  ");
 	page__style(p, STYLE_RED);
-	page__flow(p, 2, text);
+	page__flow(p, 2, s.text);
 	page__style(p, STYLE_PLAIN);
 }
 
 static void put_had(struct page *p, const struct report_oom *o)
 {
-	char text[400], a[24], b[24], c[24];
-	int n = snprintf(text, sizeof(text), "live then: %s", fmt_bytes(a, o->live));
+	char a[24], b[24], c[24];
+	struct sentence s = { 0 };
 
+	sentence__add(&s, "live then: %s", fmt_bytes(a, o->live));
 	if (o->reserved)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "; reserved %s, of that free %s, largest free piece %s",
-			      fmt_bytes(a, o->reserved), fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
+		sentence__add(&s, "; reserved %s, of that free %s, largest free piece %s", fmt_bytes(a, o->reserved),
+			      fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
 	if (o->private_free)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s for CUDA graphs alone", fmt_bytes(a, o->private_free));
+		sentence__add(&s, ", %s for CUDA graphs alone", fmt_bytes(a, o->private_free));
 	if (o->driver)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "; the driver had given %s", fmt_bytes(a, o->driver));
+		sentence__add(&s, "; the driver had given %s", fmt_bytes(a, o->driver));
 	if (o->rss_total)
-		snprintf(text + n, sizeof(text) - (size_t)n, "; RSS %s (anonymous %s, shared %s)", fmt_bytes(a, o->rss_total),
-			 fmt_bytes(b, o->rss[MT_RSS_ANON]), fmt_bytes(c, o->rss[MT_RSS_SHMEM]));
-	page__item(p, 2, text);
+		sentence__add(&s, "; RSS %s (anonymous %s, shared %s)", fmt_bytes(a, o->rss_total),
+			      fmt_bytes(b, o->rss[MT_RSS_ANON]), fmt_bytes(c, o->rss[MT_RSS_SHMEM]));
+	page__item(p, 2, s.text);
 }
 
 static void put_composition(struct page *p, const struct report_oom *o)

@@ -307,34 +307,35 @@ static const char *signed_bytes(char *buf, int64_t v)
 static void put_outlier(struct page *p, const struct report_ranks *k, const struct report_outlier *o)
 {
 	const struct report_rank *row = &k->rows[o->row];
-	char text[400], name[80], a[24], b[32], c[24];
-	size_t n;
+	char name[80], a[24], b[32], c[24];
+	struct sentence s = { 0 };
 
-	n = (size_t)snprintf(text, sizeof(text), "rank %s: peak %s, %s the median rank",
-			     number_words(name, sizeof(name), k, row), fmt_bytes(a, row->peak), signed_bytes(b, o->more));
+	sentence__add(&s, "rank %s: peak %s, %s the median rank", number_words(name, sizeof(name), k, row),
+		      fmt_bytes(a, row->peak), signed_bytes(b, o->more));
 	if (o->cat_more)
-		snprintf(text + n, sizeof(text) - n, "; of that %s in %s",
-			 fmt_bytes(c, o->cat_more < 0 ? 0 - (uint64_t)o->cat_more : (uint64_t)o->cat_more), cat_word(o->cat));
+		sentence__add(&s, "; of that %s in %s",
+			      fmt_bytes(c, o->cat_more < 0 ? 0 - (uint64_t)o->cat_more : (uint64_t)o->cat_more),
+			      cat_word(o->cat));
 	page__style(p, STYLE_RED);
 	page__put(p, "  stands out: ");
 	page__style(p, STYLE_PLAIN);
-	page__flow(p, 4, text);
+	page__flow(p, 4, s.text);
 }
 
 static void put_jobs(struct page *p, const struct report_ranks *k)
 {
-	char text[300];
+	struct sentence s = { 0 };
 
 	if (k->jobs_cnt > 1)
-		snprintf(text, sizeof(text), "%zu jobs%s: the ranks of each are compared with each other", k->jobs_cnt,
-			 k->claimed ? ", told apart by where their ranks meet or who launched them, for they have ranks of the "
-				      "same number at the same time" : "");
+		sentence__add(&s, "%zu jobs%s: the ranks of each are compared with each other", k->jobs_cnt, k->claimed ?
+			      ", told apart by where their ranks meet or who launched them, for they have ranks of the same "
+			      "number at the same time" : "");
 	else if (k->claimed)
-		snprintf(text, sizeof(text), "processes that name the same rank at the same time, neither of them the other's "
-			 "child, have a row each (%zu such pairs)", k->claimed);
+		sentence__add(&s, "processes that name the same rank at the same time, neither of them the other's child, have "
+			      "a row each (%zu such pairs)", k->claimed);
 	else
 		return;
-	page__item(p, 4, text);
+	page__item(p, 4, s.text);
 }
 
 static void put_missing(struct page *p, const struct report_ranks *k)
@@ -389,42 +390,39 @@ static void put_traced(struct page *p, const struct report_ranks *k)
 {
 	const struct report_window *first = NULL, *last = NULL;
 	uint64_t least = UINT64_MAX, most = 0;
-	char text[300];
-	size_t n, cnt;
+	struct sentence s = { 0 };
+	size_t cnt;
 
 	for (size_t i = 0; i < k->cnt; i++) {
-		const struct report_sampling *s = &k->rows[i].sampling;
+		uint64_t windows = k->rows[i].sampling.windows;
 
-		least = s->windows < least ? s->windows : least;
-		most = s->windows > most ? s->windows : most;
+		least = windows < least ? windows : least;
+		most = windows > most ? windows : most;
 	}
 	if (!most)
 		return;
 	cnt = common_windows(k, &first, &last);
-	n = (size_t)snprintf(text, sizeof(text), "traced in %" PRIu64, least);
+	sentence__add(&s, "traced in %" PRIu64, least);
 	if (most > least)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, " to %" PRIu64, most);
-	n += (size_t)snprintf(text + n, sizeof(text) - n, " windows a rank; %zu of the latest 64 have the same steps of all "
-			      "ranks", cnt);
+		sentence__add(&s, " to %" PRIu64, most);
+	sentence__add(&s, " windows a rank; %zu of the latest 64 have the same steps of all ranks", cnt);
 	if (first && first->step)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, ", from step %" PRIu64, first->step);
+		sentence__add(&s, ", from step %" PRIu64, first->step);
 	if (last && last->step)
-		snprintf(text + n, sizeof(text) - n, " to step %" PRIu64, last->step);
-	page__item(p, 4, text);
+		sentence__add(&s, " to step %" PRIu64, last->step);
+	page__item(p, 4, s.text);
 }
 
 static void put_verdict(struct page *p, const struct report_ranks *k)
 {
 	const struct report_rank *max = &k->rows[k->max_row], *min = &k->rows[k->min_row], *mid = &k->rows[k->median_row];
-	char text[300], name[80], a[24];
-	size_t n;
+	char name[80], a[24];
+	struct sentence s = { 0 };
 
-	n = (size_t)snprintf(text, sizeof(text), "peaks: highest %s of rank %s", fmt_bytes(a, max->peak),
-			     number_words(name, sizeof(name), k, max));
-	n += (size_t)snprintf(text + n, sizeof(text) - n, ", median %s", fmt_bytes(a, mid->peak));
-	snprintf(text + n, sizeof(text) - n, ", lowest %s of rank %s", fmt_bytes(a, min->peak),
-		 number_words(name, sizeof(name), k, min));
-	page__item(p, 4, text);
+	sentence__add(&s, "peaks: highest %s of rank %s", fmt_bytes(a, max->peak), number_words(name, sizeof(name), k, max));
+	sentence__add(&s, ", median %s", fmt_bytes(a, mid->peak));
+	sentence__add(&s, ", lowest %s of rank %s", fmt_bytes(a, min->peak), number_words(name, sizeof(name), k, min));
+	page__item(p, 4, s.text);
 	put_jobs(p, k);
 	for (size_t i = 0; i < k->outliers_cnt; i++)
 		put_outlier(p, k, &k->outliers[i]);

@@ -32,17 +32,17 @@ static double fit_error(const struct whatif *w)
 static void put_batch(struct page *p, const struct whatif_view *v)
 {
 	const struct whatif *w = v->w;
-	char text[400];
+	struct sentence s = { 0 };
 
 	if (!v->opts->batch_a)
 		return;
 	if (v->opts->batch)
-		snprintf(text, sizeof(text), "%" PRIu64 " instead of %" PRIu64, v->opts->batch, v->opts->batch_a);
+		sentence__add(&s, "%" PRIu64 " instead of %" PRIu64, v->opts->batch, v->opts->batch_a);
 	else
-		snprintf(text, sizeof(text), "%" PRIu64 " as recorded", v->opts->batch_a);
-	snprintf(text + strlen(text), sizeof(text) - strlen(text), "; %.1f %% of the step's bytes %s", 100 * paired_share(w),
-		 v->opts->batch_b ? "were found in both recordings" : "go with it, by their kind");
-	page__para(p, "batch", text);
+		sentence__add(&s, "%" PRIu64 " as recorded", v->opts->batch_a);
+	sentence__add(&s, "; %.1f %% of the step's bytes %s", 100 * paired_share(w),
+		      v->opts->batch_b ? "were found in both recordings" : "go with it, by their kind");
+	page__para(p, "batch", s.text);
 }
 
 /* The least and the most that it can be, and what makes it so. */
@@ -51,23 +51,20 @@ static void put_sure(struct page *p, const struct whatif_view *v)
 	const struct whatif *w = v->w;
 	const uint64_t *between = v->opts->batch ? w->between : w->largest_between;
 	double off = w->variation_a > w->variation_b ? w->variation_a : w->variation_b;
-	char text[400], a[24], b[24];
-	size_t n;
+	char a[24], b[24];
+	struct sentence s = { 0 };
 
 	if (!v->opts->batch_a || !between[1])
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "between %s and %s: ", fmt_bytes(a, between[0]), fmt_bytes(b, between[1]));
+	sentence__add(&s, "between %s and %s: ", fmt_bytes(a, between[0]), fmt_bytes(b, between[1]));
 	if (v->opts->batch_b)
-		n += (size_t)snprintf(text + n, sizeof(text) - n,
-				      "%.1f %% of the bytes are in one recording alone, %.1f %% go with no line of the batch",
-				      100 * share(w, w->mates.alone), 100 * share(w, w->mates.unsure));
+		sentence__add(&s, "%.1f %% of the bytes are in one recording alone, %.1f %% go with no line of the batch",
+			      100 * share(w, w->mates.alone), 100 * share(w, w->mates.unsure));
 	else
-		n += (size_t)snprintf(text + n, sizeof(text) - n,
-				      "of one recording, kinds of blocks alone say what goes with the batch");
+		sentence__add(&s, "of one recording, kinds of blocks alone say what goes with the batch");
 	if (off > 0)
-		snprintf(text + n, sizeof(text) - n, "; the steps before the last one were up to %s off it",
-			 fmt_bytes(a, (uint64_t)off));
-	page__para(p, "how sure", text);
+		sentence__add(&s, "; the steps before the last one were up to %s off it", fmt_bytes(a, (uint64_t)off));
+	page__para(p, "how sure", s.text);
 }
 
 /* The answer, and how far what it rests on is from what was measured. */
@@ -75,45 +72,41 @@ static void put_largest(struct page *p, const struct whatif_view *v)
 {
 	const uint64_t most = v->opts->batch_b > v->opts->batch_a ? v->opts->batch_b : v->opts->batch_a;
 	const struct whatif *w = v->w;
-	char text[400], a[24], b[24];
-	size_t n;
+	char a[24], b[24];
+	struct sentence s = { 0 };
 
 	if (!v->opts->budget || !v->opts->batch_a)
 		return;
 	if (w->largest_batch)
-		n = (size_t)snprintf(text, sizeof(text),
-				     "The largest batch that fits into %s is %" PRIu64 ", with a peak of %s.",
-				     fmt_bytes(a, v->opts->budget), w->largest_batch, fmt_bytes(b, w->at_largest));
+		sentence__add(&s, "The largest batch that fits into %s is %" PRIu64 ", with a peak of %s.",
+			      fmt_bytes(a, v->opts->budget), w->largest_batch, fmt_bytes(b, w->at_largest));
 	else
-		n = (size_t)snprintf(text, sizeof(text), "No batch fits into %s.", fmt_bytes(a, v->opts->budget));
+		sentence__add(&s, "No batch fits into %s.", fmt_bytes(a, v->opts->budget));
 	if (w->second)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, " The fit is %+.2f %% off the measured peak with %" PRIu64,
-				      100 * fit_error(w), v->opts->batch_b);
+		sentence__add(&s, " The fit is %+.2f %% off the measured peak with %" PRIu64, 100 * fit_error(w),
+			      v->opts->batch_b);
 	else
-		n += (size_t)snprintf(text + n, sizeof(text) - n, " From one recording, nothing to hold it against");
+		sentence__add(&s, " From one recording, nothing to hold it against");
 	if (w->largest_batch > most)
-		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " is %s times what was recorded.", w->largest_batch,
-			 fmt_count(a, (double)w->largest_batch / (double)most));
+		sentence__add(&s, "; %" PRIu64 " is %s times what was recorded.", w->largest_batch,
+			      fmt_count(a, (double)w->largest_batch / (double)most));
 	else
-		snprintf(text + n, sizeof(text) - n, ".");
-	page__flow(p, 0, text);
+		sentence__add(&s, ".");
+	page__flow(p, 0, s.text);
 }
 
 static void put_shard(struct page *p, const struct whatif_view *v)
 {
 	const struct shard_result *s = &v->w->shard;
-	char text[400], a[24], b[24], c[24], d[24];
+	char a[24], b[24], c[24], d[24];
 
 	if (!v->opts->ranks)
 		return;
-	snprintf(text, sizeof(text),
-		 "of %" PRIu32 " ranks each has %s of %s of parameters; gathered at a time: %s of the root and units of at "
-		 "most %s (%zu%s), parameters %s",
-		 v->opts->ranks, fmt_bytes(a, s->sharded), fmt_bytes(b, s->parameters), fmt_bytes(c, s->root),
-		 fmt_bytes(d, s->largest), s->units,
-		 s->is_guess ? ", the members of numbered lists" : "",
-		 v->opts->no_reshard ? "kept from forward to backward" : "dropped after forward");
-	page__para(p, "shard", text);
+	page__paraf(p, "shard", "of %" PRIu32 " ranks each has %s of %s of parameters; gathered at a time: %s of the root and "
+		    "units of at most %s (%zu%s), parameters %s", v->opts->ranks, fmt_bytes(a, s->sharded),
+		    fmt_bytes(b, s->parameters), fmt_bytes(c, s->root), fmt_bytes(d, s->largest), s->units,
+		    s->is_guess ? ", the members of numbered lists" : "",
+		    v->opts->no_reshard ? "kept from forward to backward" : "dropped after forward");
 }
 
 static void module(struct cell *c, const void *row)
@@ -187,26 +180,25 @@ static void put_modules(struct page *p, const struct whatif_view *v)
 static void put_checkpoint(struct page *p, const struct whatif_view *v)
 {
 	const struct recompute_result *s = &v->w->recompute;
-	char text[400], a[24], b[24];
+	char a[24], b[24];
 
 	if (!v->opts->checkpoint)
 		return;
 	if (v->opts->budget && !v->opts->batch_a)
-		snprintf(text, sizeof(text), "%zu of %zu module%s, %s of running again a step; %s %s (%s)",
-			 s->chosen, s->cnt, s->cnt == 1 ? "" : "s", fmt_ns(a, s->time_ns),
-			 s->fits ? "the least that fits into" : "no set fits into",
-			 fmt_bytes(b, v->opts->budget), s->is_exact ? "of all sets" : "in the order below");
+		page__paraf(p, "checkpoint", "%zu of %zu module%s, %s of running again a step; %s %s (%s)", s->chosen, s->cnt,
+			    s->cnt == 1 ? "" : "s", fmt_ns(a, s->time_ns),
+			    s->fits ? "the least that fits into" : "no set fits into", fmt_bytes(b, v->opts->budget),
+			    s->is_exact ? "of all sets" : "in the order below");
 	else
-		snprintf(text, sizeof(text), "%zu module%s, %s of running again a step", s->chosen,
-			 s->chosen == 1 ? "" : "s", fmt_ns(a, s->time_ns));
-	page__para(p, "checkpoint", text);
+		page__paraf(p, "checkpoint", "%zu module%s, %s of running again a step", s->chosen, s->chosen == 1 ? "" : "s",
+			    fmt_ns(a, s->time_ns));
 	put_modules(p, v);
 }
 
 int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_opts *opts)
 {
 	const struct whatif *w = v->w;
-	char safe[TEXT_BYTES_MAX], text[400], dev[16], a[24], b[24];
+	char safe[TEXT_BYTES_MAX], dev[16], a[24], b[24];
 	struct page p;
 	int err = page__open(&p, out, opts, WIDTH);
 
@@ -220,18 +212,15 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 		   v->opts->a_kept->has_step ? "the last whole step" : "all of it: no step was seen");
 	put_largest(&p, v);
 	page__para(&p, "recorded", fmt_bytes(a, w->recorded));
-	snprintf(text, sizeof(text), "%s (%+.1f %%)", fmt_bytes(a, w->peak),
-		 w->recorded ? 100 * ((double)w->peak / (double)w->recorded - 1) : 0);
-	page__para(&p, "estimated", text);
+	page__paraf(&p, "estimated", "%s (%+.1f %%)", fmt_bytes(a, w->peak),
+		    w->recorded ? 100 * ((double)w->peak / (double)w->recorded - 1) : 0);
 	put_batch(&p, v);
 	put_sure(&p, v);
 	put_shard(&p, v);
 	put_checkpoint(&p, v);
-	if (v->optimizer) {
-		snprintf(text, sizeof(text), "%s; parameters have %s, the recorded optimizer's state %s", v->optimizer,
-			 fmt_bytes(a, w->parameters), fmt_bytes(b, w->state));
-		page__para(&p, "optimizer", text);
-	}
+	if (v->optimizer)
+		page__paraf(&p, "optimizer", "%s; parameters have %s, the recorded optimizer's state %s", v->optimizer,
+			    fmt_bytes(a, w->parameters), fmt_bytes(b, w->state));
 	if (v->lost)
 		page__para(&p, "not seen", "events were lost: what they say is missing here");
 	page__end_line(&p);

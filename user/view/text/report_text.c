@@ -86,21 +86,20 @@ static void put_refusals(struct page *p, const struct report_dev *d)
 static void put_dev_lines(struct page *p, const struct report *r, const struct report_dev *d)
 {
 	uint64_t ns = report_traced_ns(r);
-	char text[200], a[24], b[24], c[24];
-	size_t n;
+	char a[24], b[24], c[24];
+	struct sentence s = { 0 };
 
-	n = (size_t)snprintf(text, sizeof(text), "live %s   peak %s", fmt_bytes(a, d->live), fmt_bytes(b, d->peak));
+	sentence__add(&s, "live %s   peak %s", fmt_bytes(a, d->live), fmt_bytes(b, d->peak));
 	if (d->peak_ts_ns >= r->run.start_ts_ns && d->peak)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(a, d->peak_ts_ns - r->run.start_ts_ns));
+		sentence__add(&s, " after %s", fmt_ns(a, d->peak_ts_ns - r->run.start_ts_ns));
 	if (ns)
-		snprintf(text + n, sizeof(text) - n, "   mean %s",
-			 fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
-	page__item(p, 2, text);
-	n = (size_t)snprintf(text, sizeof(text), "allocated %s in %s blocks (%s/s)", fmt_bytes(a, d->alloc_bytes),
-			     fmt_count(b, (double)d->allocs), fmt_count(c, per_second(d->allocs, ns)));
-	snprintf(text + n, sizeof(text) - n, "   freed %s in %s", fmt_bytes(a, d->free_bytes),
-		 fmt_count(b, (double)d->frees));
-	page__item(p, 2, text);
+		sentence__add(&s, "   mean %s", fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
+	page__item(p, 2, s.text);
+	s.len = 0;
+	sentence__add(&s, "allocated %s in %s blocks (%s/s)", fmt_bytes(a, d->alloc_bytes), fmt_count(b, (double)d->allocs),
+		      fmt_count(c, per_second(d->allocs, ns)));
+	sentence__add(&s, "   freed %s in %s", fmt_bytes(a, d->free_bytes), fmt_count(b, (double)d->frees));
+	page__item(p, 2, s.text);
 }
 
 static void put_dev(struct page *p, const struct report *r, const struct report_dev *d, int is_verbose)
@@ -149,25 +148,24 @@ static void put_unseen(struct page *p, const struct report *r, uint64_t rss)
 /* The readings of use. Of large processes not all is known. */
 static void put_use(struct page *p, const struct report_kernel *k)
 {
-	char text[256], a[24], b[24];
-	size_t n = 0;
+	char a[24], b[24];
+	struct sentence s = { 0 };
 
 	if (k->use[MT_USE_PSS] || !k->use_unknown_cnt)
-		n = (size_t)snprintf(text, sizeof(text), "PSS %s, huge pages %s, ", fmt_bytes(a, k->use[MT_USE_PSS]),
-				     fmt_bytes(b, k->use[MT_USE_HUGE]));
-	n += (size_t)snprintf(text + n, sizeof(text) - n, "pinned %s, when last read",
-			      fmt_bytes(a, k->use[MT_USE_LOCKED] + k->use[MT_USE_PINNED]));
+		sentence__add(&s, "PSS %s, huge pages %s, ", fmt_bytes(a, k->use[MT_USE_PSS]),
+			      fmt_bytes(b, k->use[MT_USE_HUGE]));
+	sentence__add(&s, "pinned %s, when last read", fmt_bytes(a, k->use[MT_USE_LOCKED] + k->use[MT_USE_PINNED]));
 	if (k->use_unknown_cnt)
-		snprintf(text + n, sizeof(text) - n, "; PSS and huge pages of %" PRIu32 " large process%s not known",
-			 k->use_unknown_cnt, k->use_unknown_cnt == 1 ? " are" : "es are");
-	page__item(p, 2, text);
+		sentence__add(&s, "; PSS and huge pages of %" PRIu32 " large process%s not known", k->use_unknown_cnt,
+			      k->use_unknown_cnt == 1 ? " are" : "es are");
+	page__item(p, 2, s.text);
 }
 
 static void put_kernel(struct page *p, const struct report *r)
 {
 	uint64_t kinds[MT_RSS_KINDS] = { 0 }, mapped = 0, peak, rss = report_rss(r, &peak);
-	char text[200], a[24], b[24], c[24];
-	size_t n;
+	char a[24], b[24], c[24];
+	struct sentence s = { 0 };
 
 	if (!peak)
 		return;
@@ -177,15 +175,14 @@ static void put_kernel(struct page *p, const struct report *r)
 			kinds[k] += r->procs[i].gone == 1 ? 0 : r->procs[i].rss[k];
 	}
 	page__heading(p, "Kernel's view");
-	if (rss)
-		n = (size_t)snprintf(text, sizeof(text), "RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
-	else /* who had it is gone */
-		n = (size_t)snprintf(text, sizeof(text), "RSS peak %s", fmt_bytes(b, peak));
-	if (rss)
-		snprintf(text + n, sizeof(text) - n, "   (anonymous %s, file %s, shared %s)",
-			 fmt_bytes(a, kinds[MT_RSS_ANON]), fmt_bytes(b, kinds[MT_RSS_FILE]),
-			 fmt_bytes(c, kinds[MT_RSS_SHMEM]));
-	page__item(p, 2, text);
+	if (rss) {
+		sentence__add(&s, "RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
+		sentence__add(&s, "   (anonymous %s, file %s, shared %s)", fmt_bytes(a, kinds[MT_RSS_ANON]),
+			      fmt_bytes(b, kinds[MT_RSS_FILE]), fmt_bytes(c, kinds[MT_RSS_SHMEM]));
+	} else { /* who had it is gone */
+		sentence__add(&s, "RSS peak %s", fmt_bytes(b, peak));
+	}
+	page__item(p, 2, s.text);
 	if (r->kernel.use[MT_USE_RSS])
 		put_use(p, &r->kernel);
 	put_unseen(p, r, rss);
