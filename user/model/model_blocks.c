@@ -391,10 +391,32 @@ static bool model__inside_other(struct model *m, const struct event *ev, uint64_
 	return false;
 }
 
+void model__counts_late(struct model *m, struct block *b, struct device *d, struct proc *p)
+{
+	bool is_peak;
+
+	tally__late(&m->modules.tally, d->idx, 0, b->size, d->epoch);
+	if (!dev_is_host(d->dev))
+		modules__late(&m->modules, b->size);
+	tally__late(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__late(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
+	d->late++;
+	d->late_bytes += b->size;
+	model__lately_until(m, p);
+	proc__allocated(p, d->dev, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+	model__lately_now(p);
+	p->live_cnt++;
+	if (m->learned)
+		model__learned_live(m, d);
+	if (b->late && b->dev == MT_DEV_CPU && !b->unlisted && !lateset__add(&p->late, b->ptr))
+		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
+}
+
 /* Live from now on, of no operator, and nobody's allocation. NULL: no memory (counted). */
 static struct block *model__late(struct model *m, struct proc *p, struct device *d, const struct event *ev, uint32_t tid)
 {
-	bool live, is_peak;
+	bool live;
 	struct block *b = blocks__put(m->blocks, ev->pid, d->dev, ev->addr, &live);
 
 	if (!b) {
@@ -407,21 +429,7 @@ static struct block *model__late(struct model *m, struct proc *p, struct device 
 	b->tid = tid;
 	b->late = 1;
 	b->unlisted = !p->listed;
-	tally__late(&m->modules.tally, d->idx, 0, b->size, d->epoch);
-	modules__late(&m->modules, b->size);
-	tally__late(&m->ops, d->idx, 0, b->size, d->epoch);
-	tally__late(&m->regions, d->idx, 0, b->size, d->epoch);
-	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
-	d->late++;
-	d->late_bytes += b->size;
-	model__lately_until(m, p);
-	proc__allocated(p, d->dev, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
-	model__lately_now(p);
-	p->live_cnt++;
-	if (m->learned)
-		model__learned_live(m, d);
-	if (b->dev == MT_DEV_CPU && !b->unlisted && !lateset__add(&p->late, b->ptr))
-		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
+	model__counts_late(m, b, d, p);
 	return b;
 }
 

@@ -5,6 +5,7 @@
 
 #include "model/core/blocks.h"
 
+struct device;
 struct event;
 struct model;
 struct proc;
@@ -21,6 +22,8 @@ struct block *model__begin_late(struct model *m, const struct event *ev);
  * there is no memory, or another block lies there.
  */
 struct block *model__said(struct model *m, struct proc *p, const struct event *ev);
+/* Live from now on, and nobody's allocation: what all sums have of it. */
+void model__counts_late(struct model *m, struct block *b, struct device *d, struct proc *p);
 /* A carried block ended in a gap. */
 void model__ended_unseen(struct model *m, const struct block *b, struct proc *p);
 /* MUNMAP: late blocks in it are gone. */

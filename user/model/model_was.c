@@ -4,6 +4,7 @@
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
 #include "model/segments/segments.h"
+#include "model/model_blocks.h"
 #include "model/model_compiles.h"
 #include "model/model_learned.h"
 #include "model/model_modules.h"
@@ -24,30 +25,13 @@ static void model__was_flow(struct model *m, const struct event *ev)
 /* Live from now on, of its operator and region, and nobody's allocation. */
 static void model__carried(struct model *m, struct block *b, struct device *d, struct proc *p, uint32_t stack)
 {
-	bool is_peak;
-
 	if (stack && !stackset__late(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
 		m->lost[MT_LOSS_STACKS]++;
 		stack = 0;
 	}
-	tally__late(&m->modules.tally, d->idx, 0, b->size, d->epoch);
-	if (!dev_is_host(d->dev))
-		modules__late(&m->modules, b->size);
-	tally__late(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
-	tally__late(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
-	d->late++;
-	d->late_bytes += b->size;
+	model__counts_late(m, b, d, p);
 	d->carried++;
 	d->carried_bytes += b->size;
-	model__lately_until(m, p);
-	proc__allocated(p, d->dev, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
-	model__lately_now(p);
-	p->live_cnt++;
-	if (m->learned)
-		model__learned_live(m, d);
-	if (b->late && b->dev == MT_DEV_CPU && !b->unlisted && !lateset__add(&p->late, b->ptr))
-		m->lost[MT_LOSS_BLOCKS]++;
 	b->unwatched = !model__sees_growth(m, b->pid, false);
 	if (!b->late && !b->unlisted && !b->unwatched)
 		growth__allocated(&m->growth, b, stack, &p->clock, m->now_ns);
