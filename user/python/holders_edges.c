@@ -13,9 +13,9 @@
 #include "python/gc.h"
 #include "python/holders_edges.h"
 #include "python/holders_frames.h"
+#include "python/object_head.h"
 
 #define DEPTH_MAX 6
-#define MODULE_DICT 16
 #define HEAP_TYPE (1u << 9)
 
 struct kind {

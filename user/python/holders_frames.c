@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "python/holders_frames.h"
+#include "python/object_head.h"
 
 #define THREADS_MAX 256
 #define FRAMES_MAX 1000 /* of a thread */
@@ -17,7 +18,6 @@
 #define OLD_FREEVARS 80
 #define OLD_CELLVARS 88
 #define NAMES 96
-#define FUNCTION_CODE 48
 
 /* What all of these are about. */
 struct frames {

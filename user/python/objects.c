@@ -11,12 +11,10 @@
 
 #define LIST_ITEMS 24  /* a pointer to them */
 #define TUPLE_ITEMS 24 /* themselves */
-#define MODULE_DICT 16
 #define TYPE_NAME 24
 #define TYPE_BASICSIZE 32
 #define TYPE_FLAGS 168
 #define TYPE_DICTOFFSET 288
-#define TYPE_MRO 344
 #define FLAG_INLINE_VALUES (1u << 2)
 #define FLAG_MANAGED_DICT (1u << 4)
 #define FLAG_READY (1u << 12)

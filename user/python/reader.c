@@ -14,6 +14,7 @@
 #include "python/compiles.h"
 #include "python/gc.h"
 #include "python/holders.h"
+#include "python/object_head.h"
 #include "python/runtime.h"
 #include "target/target.h"
 
@@ -556,9 +557,6 @@ static int choose_modules(struct py_reader *r, struct py_look *look)
 	look->told_modules = r->modules_told;
 	return 0;
 }
-
-#define FUNCTION_CODE 48 /* of a function: 3.10 to 3.13 */
-#define TYPE_DICT 264
 
 int py_reader__call(struct py_reader *r, uint64_t code_type, uint64_t *ret_code)
 {

@@ -13,13 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "python/object_head.h"
 #include "python/walk_state.h"
 
 #define DEEP_MAX 3 /* wrappers in wrappers */
 #define BASES_MAX 16
-#define TYPE_DICT 264 /* CPython: 3.10 to 3.13, as below */
-#define TYPE_MRO 344
-#define DESCR_TYPE 16
+#define DESCR_TYPE 16 /* CPython: 3.10 to 3.13, as below */
 #define DESCR_MEMBER 40
 #define MEMBER_KIND 8
 #define MEMBER_OFFSET 16
