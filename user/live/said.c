@@ -1,57 +1,37 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "live/said.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/quota.h"
-#include "base/seed.h"
 #include "keeper/keeper.h"
 #include "memtrace/shared.h"
 #include "model/model.h"
 #include "model/core/tensors.h"
 #include "python/reader.h"
 
+#define KNOWN_MIN 128
 #define NAMED_PART 4 /* of the modules that the kernel side knows: a process alone has 65,536 */
 
 /* The names of a storage or a module as ids, as they were said last, so that they are not looked up at every look. */
 struct known {
-	uint64_t at, hash; /* data pointer or object; 0: free */
+	uint64_t at, hash; /* data pointer or object */
 	name_id path, root, type, key, of;
 	uint8_t is_named; /* a module: the kernel side knows that it has a name */
 	uint8_t seen;	  /* … in this look */
 };
 
-static struct known *known_set__find(const struct known_set *s, uint64_t at)
-{
-	size_t i = (size_t)hash_u64(at) & (s->cap - 1);
-
-	while (s->v[i].at && s->v[i].at != at)
-		i = (i + 1) & (s->cap - 1);
-	return &s->v[i];
-}
-
-/* Half of it stays free. What comes and goes leaves its entries, so it is begun anew now and then. */
+/* What comes and goes leaves its entries, so it is begun anew now and then. */
 static int known_set__has_room(const struct known_set *s, size_t cnt)
 {
-	size_t used = 0;
-
-	for (size_t i = 0; i < s->cap; i++)
-		used += s->v[i].at != 0;
-	return s->cap && used + cnt <= s->cap / 2;
+	return s->map.cnt + cnt <= s->max;
 }
 
-static int known_set__begin(struct known_set *s, size_t cnt)
+static void known_set__begin(struct known_set *s, size_t cnt)
 {
-	size_t cap = 256;
-
-	while (cap < cnt * 4)
-		cap *= 2;
-	free(s->v);
-	s->v = calloc(cap, sizeof(*s->v));
-	s->cap = s->v ? cap : 0;
-	return s->v ? 0 : -ENOMEM;
+	map__done(&s->map);
+	*s = (struct known_set){ MAP_OF(struct known), 4 * cnt + KNOWN_MIN };
 }
 
 /* --- which modules have names, for the kernel side ----------------------------------------------------------- */
@@ -74,11 +54,11 @@ static void set_named(struct said_env *env, struct said *s, struct known *k, int
 
 static void forget_modules(struct said_env *env, struct said *s)
 {
-	for (size_t i = 0; i < s->modules.cap; i++)
-		set_named(env, s, &s->modules.v[i], 0);
-	if (s->modules.cap && env->keeper)
+	for (uint32_t i = 0; i < s->modules.map.cnt; i++)
+		set_named(env, s, map__at(&s->modules.map, i), 0);
+	if (s->modules.max && env->keeper)
 		(void)keeper__module(env->keeper, s->pid, 0, 0);
-	free(s->modules.v);
+	map__done(&s->modules.map);
 	s->modules = (struct known_set){ 0 };
 }
 
@@ -88,7 +68,7 @@ static void learn(const struct tell *tell, pid_t pid, const struct py_reader *r,
 {
 	char type[PY_TYPE_TEXT_MAX];
 
-	if (k->at && k->hash == t->hash)
+	if (k->hash == t->hash)
 		return;
 	py_storage__type_text(&t->name->at, type);
 	*k = (struct known){ .at = t->name->at.data, .hash = t->hash,
@@ -120,8 +100,8 @@ static void forget_gone(struct said_env *env, struct said *s, const struct py_lo
 {
 	int has_names = look->told_modules_cnt != 0;
 
-	for (size_t i = 0; i < s->modules.cap; i++) {
-		struct known *k = &s->modules.v[i];
+	for (uint32_t i = 0; i < s->modules.map.cnt; i++) {
+		struct known *k = map__at(&s->modules.map, i);
 
 		if (!k->seen && !look->torn)
 			set_named(env, s, k, 0);
@@ -136,14 +116,15 @@ static void say_modules(struct said_env *env, struct said *s, const struct py_re
 {
 	if (!known_set__has_room(&s->modules, look->told_modules_cnt)) {
 		forget_modules(env, s); /* then all are said again */
-		if (known_set__begin(&s->modules, look->told_modules_cnt))
-			return;
+		known_set__begin(&s->modules, look->told_modules_cnt);
 	}
 	for (size_t i = 0; i < look->told_modules_cnt; i++) {
 		const struct py_told_module *t = &look->told_modules[i];
-		struct known *k = known_set__find(&s->modules, t->at->obj);
-		int is_same = k->at && k->hash == t->hash;
+		struct known *k = map__put(&s->modules.map, t->at->obj);
+		int is_same = k && k->hash == t->hash;
 
+		if (!k)
+			return;
 		if (!is_same)
 			*k = (struct known){ .at = t->at->obj, .hash = t->hash, .is_named = k->is_named,
 					     .path = tell__name(&env->tell, s->pid, py_reader__text(r, t->at->path)),
@@ -192,12 +173,14 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 	find_count(s, r, look);
 	if (age > UINT8_MAX) /* too long ago: the next look says it */
 		return;
-	if (!known_set__has_room(&s->tensors, look->told_cnt) && known_set__begin(&s->tensors, look->told_cnt))
-		return;
+	if (!known_set__has_room(&s->tensors, look->told_cnt))
+		known_set__begin(&s->tensors, look->told_cnt);
 	for (size_t i = 0; i < look->told_cnt; i++) {
 		const struct py_told *t = &look->told[i];
-		struct known *k = known_set__find(&s->tensors, t->name->at.data);
+		struct known *k = map__put(&s->tensors.map, t->name->at.data);
 
+		if (!k)
+			return;
 		learn(&env->tell, s->pid, r, t, k);
 		if (is_said(env, s, t, k))
 			continue;
@@ -214,6 +197,6 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 void said__done(struct said *s, struct said_env *env)
 {
 	forget_modules(env, s);
-	free(s->tensors.v);
+	map__done(&s->tensors.map);
 	*s = (struct said){ 0 };
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/map.h"
 #include "live/tell.h"
 
 struct keeper;
@@ -36,8 +37,8 @@ struct said {
 	pid_t pid;
 	struct said_count count;
 	struct known_set {
-		struct known *v;
-		size_t cap; /* a power of two, or 0 */
+		struct map map; /* struct known */
+		size_t max;
 	} tensors, modules; /* by data pointer; by object */
 	uint32_t named_cnt, unnamed; /* modules that the kernel side knows to have names; that had no room there this time */
 };

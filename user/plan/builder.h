@@ -3,6 +3,7 @@
 #ifndef MT_PLAN_BUILDER_H
 #define MT_PLAN_BUILDER_H
 
+#include "base/index.h"
 #include "plan/plan.h"
 #include "plan/schema.h"
 #include "plan/usdt.h"
@@ -82,7 +83,7 @@ struct builder {
 	uint8_t rows_found[CATALOG_ROWS_MAX]; /* row i of the catalog */
 	uint32_t gpu_found; /* functions of the GPUs' memory API */
 	uint32_t ops_found, views_found, flow_wanted, flow_found;
-	uint16_t *flow_slots; /* hash table over plan->flow_specs: index + 1, 0 = free */
+	struct index by_flow_spec; /* of plan->flow_specs */
 	int flow_optional;    /* enum callconv_optional */
 	int flow_waits, flow_late; /* torch's libraries without c10's: planned when that is there */
 	uint32_t exe_is_static, exe_is_stripped;

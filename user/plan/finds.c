@@ -123,7 +123,7 @@ static int make_find(struct builder *b, const struct lib *lib, const struct elf 
 			r = find__take_counts(f, &own);
 	}
 	free(own.patterns);
-	free(own.flow_slots);
+	index__done(&own.by_flow_spec);
 	if (r < 0) {
 		find__free(f);
 		return r;

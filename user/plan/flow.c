@@ -37,11 +37,8 @@
 #include "plan/builder.h"
 #include "plan/callconv.h"
 
-#define SLOTS	  8192 /* twice MT_FLOW_SPECS_MAX */
 #define CLASSES_MAX 256
 #define NAME_SHORTER   24 /* std::string of the old ABI */
-
-_Static_assert(SLOTS >= 2 * MT_FLOW_SPECS_MAX && !(SLOTS & (SLOTS - 1)), "an open hash table");
 
 /* offsetof() in the headers of each version; acc_variable comes from the code. */
 static const struct {
@@ -262,29 +259,20 @@ int flow__begin(struct builder *b, struct err *err)
 /* --- specs ---------------------------------------------------------------------------------------------
  */
 
-static uint32_t spec_hash(const struct mt_flow_spec *s)
-{
-	return (uint32_t)hash_bytes(s, sizeof(*s));
-}
-
 int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s)
 {
 	struct plan *p = b->plan;
-	uint32_t at = spec_hash(s) & (SLOTS - 1);
+	uint64_t hash = hash_bytes(s, sizeof(*s));
+	uint32_t at = index_find(&b->by_flow_spec, hash, i, !memcmp(&p->flow_specs[i], s, sizeof(*s)));
 
-	if (!b->flow_slots)
-		b->flow_slots = calloc(SLOTS, sizeof(*b->flow_slots));
-	if (!b->flow_slots)
-		return -ENOMEM;
-	for (; b->flow_slots[at]; at = (at + 1) & (SLOTS - 1))
-		if (!memcmp(&p->flow_specs[b->flow_slots[at] - 1], s, sizeof(*s)))
-			return b->flow_slots[at] - 1;
+	if (at != INDEX_NONE)
+		return (int)at;
 	if (p->flow_specs_cnt == MT_FLOW_SPECS_MAX)
 		return -ENOSPC;
-	if (p->flow_specs_cnt % 256 == 0 && !array_resized(p->flow_specs, p->flow_specs_cnt + 256))
+	if ((p->flow_specs_cnt % 256 == 0 && !array_resized(p->flow_specs, p->flow_specs_cnt + 256)) ||
+	    index__add(&b->by_flow_spec, hash, (uint32_t)p->flow_specs_cnt) < 0)
 		return -ENOMEM;
 	p->flow_specs[p->flow_specs_cnt++] = *s;
-	b->flow_slots[at] = (uint16_t)p->flow_specs_cnt;
 	return (int)p->flow_specs_cnt - 1;
 }
 

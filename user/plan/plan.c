@@ -262,7 +262,7 @@ static int builder__make(struct builder *b, int (*run)(struct builder *b, const 
 	builder__close_all(b);
 	plan_cache__free(own);
 	free(b->patterns);
-	free(b->flow_slots);
+	index__done(&b->by_flow_spec);
 	if (r < 0) {
 		plan__free(b->plan);
 		return r;
