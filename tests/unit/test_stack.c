@@ -275,7 +275,7 @@ static void test_intern(void **state)
 	(void)state;
 	for (uint32_t round = 0; round < 2; round++) {
 		for (uint32_t i = 1; i <= 5000; i++) {
-			struct frame f = { .function = { i }, .line = i % 7, .kind = EV_FRAME_PYTHON };
+			struct ev_frame f = { .function = { i }, .line = i % 7, .kind = EV_FRAME_PYTHON };
 
 			assert_int_equal(intern__frame(n, &f), i);
 			assert_int_equal(intern__node(n, i / 2, i, &is_new), i);
@@ -309,7 +309,7 @@ static void test_intern_shares(void **state)
 	for (uint32_t who = 1; who <= 3; who++) {
 		intern__by(n, who < 3 ? who : 1);
 		for (uint32_t i = 1; i <= (who == 2 ? 10000 : EV_STACKS_MAX); i++) {
-			struct frame f = { .function = { i }, .line = who, .kind = EV_FRAME_PYTHON };
+			struct ev_frame f = { .function = { i }, .line = who, .kind = EV_FRAME_PYTHON };
 
 			got[who - 1] += !!intern__frame(n, &f);
 			nodes[who - 1] += !!intern__node(n, who, i, &is_new);
@@ -325,7 +325,7 @@ static void test_intern_shares(void **state)
 	assert_int_equal(nodes[1], 10000);
 	assert_true(got[2] > FRAMES_MAX / 12 && got[2] < got[0]);
 	intern__by(n, 0);
-	assert_true(intern__frame(n, &(struct frame){ .function = { 7 }, .line = 99 }) > 0);
+	assert_true(intern__frame(n, &(struct ev_frame){ .function = { 7 }, .line = 99 }) > 0);
 	intern__free(n);
 }
 
@@ -337,12 +337,12 @@ static void test_intern_is_full(void **state)
 
 	(void)state;
 	for (uint32_t i = 1; i <= EV_STACKS_MAX + 1; i++) {
-		got = intern__frame(n, &(struct frame){ .line = i });
+		got = intern__frame(n, &(struct ev_frame){ .line = i });
 		node = intern__node(n, 0, i, &is_new);
 		assert_true((got != 0) == (i <= FRAMES_MAX));
 		assert_true((node != 0) == (i <= EV_STACKS_MAX));
 	}
-	assert_int_equal(intern__frame(n, &(struct frame){ .line = 5 }), 5); /* what is there stays */
+	assert_int_equal(intern__frame(n, &(struct ev_frame){ .line = 5 }), 5); /* what is there stays */
 	intern__free(n);
 }
 

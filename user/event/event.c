@@ -19,7 +19,7 @@ const char *dev_name(uint8_t dev, char *buf)
 		snprintf(buf, 16, "cpu");
 	else if (dev == MT_DEV_HOST)
 		snprintf(buf, 16, "host");
-	else if (dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX)
+	else if (dev_is_gpu(dev))
 		snprintf(buf, 16, "cuda:%u", (unsigned)dev - MT_DEV_CUDA0);
 	else
 		snprintf(buf, 16, "dev%u", (unsigned)dev);

@@ -10,6 +10,7 @@
 #ifndef MT_EVENT_EVENT_H
 #define MT_EVENT_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/names.h"
@@ -128,6 +129,12 @@ enum ev_level_why { EV_WHY_DUE = 0, EV_WHY_ASKED, EV_WHY_RSS, EV_WHY_GPU, EV_WHY
 
 enum ev_frame_kind { EV_FRAME_PYTHON = 1, EV_FRAME_NATIVE = 2, EV_FRAME_CUT = 3 /* what is further out is not known */ };
 
+struct ev_frame {
+	name_id function, file;
+	uint32_t line; /* 0: not known */
+	uint8_t kind;  /* enum ev_frame_kind */
+};
+
 /* Of which kind the generated graph is that allocates there (0: not known), and whether it returns that. */
 enum ev_place {
 	EV_PLACE_FORWARD = 1, EV_PLACE_BACKWARD = 2, EV_PLACE_INFERENCE = 3, EV_PLACE_GRAPH = 3,
@@ -225,5 +232,10 @@ const char *event_kind_name(uint8_t kind);
 const char *loss_name(unsigned reason);
 /* "cpu", "host", "cuda:3" into buf (at least 16 bytes); returns buf. */
 const char *dev_name(uint8_t dev, char *buf);
+
+static inline bool dev_is_gpu(uint8_t dev)
+{
+	return dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX;
+}
 
 #endif

@@ -24,11 +24,6 @@
 
 #include "base/free.h"
 
-struct dec_thread {
-	uint32_t pid, tid;
-	uint32_t cnt, pos;
-};
-
 struct dec_shape {
 	struct event ev; /* addr, size: constant or the last explicit ones */
 	uint32_t mode;
@@ -47,7 +42,7 @@ struct rec_dec {
 	struct event *events;
 	struct dec_shape *shapes;
 	uint64_t *addrs;
-	struct dec_thread *threads;
+	struct frame_thread *threads;
 	uint32_t *perm;
 	uint32_t shape_cnt, addr_cnt;
 	uint32_t name_end; /* event names are below it */
@@ -252,7 +247,7 @@ static int rec_dec__threads(struct rec_dec *d, const struct mtr_frame *h)
 		cnt = get_varint(c, &bad);
 		if (bad || pid > UINT32_MAX || tid > UINT32_MAX || !cnt || cnt > h->events - pos)
 			return -EINVAL;
-		d->threads[i] = (struct dec_thread){ .pid = (uint32_t)pid, .tid = (uint32_t)tid,
+		d->threads[i] = (struct frame_thread){ .pid = (uint32_t)pid, .tid = (uint32_t)tid,
 						     .cnt = (uint32_t)cnt, .pos = (uint32_t)pos };
 		pos += cnt;
 	}
@@ -263,7 +258,7 @@ static int rec_dec__threads(struct rec_dec *d, const struct mtr_frame *h)
 static int rec_dec__order(struct rec_dec *d, const struct mtr_frame *h)
 {
 	const struct col *c = &d->cols[MTR_COL_ORDER];
-	struct dec_thread *t;
+	struct frame_thread *t;
 	uint32_t pos = 0;
 
 	for (uint32_t i = 0; i < h->events; i++) {
@@ -350,7 +345,7 @@ static int rec_dec__explicit(struct rec_dec *d, struct dec_shape *s, struct even
 	return bad ? -EINVAL : 0;
 }
 
-static int rec_dec__thread_events(struct rec_dec *d, const struct dec_thread *t, uint32_t from,
+static int rec_dec__thread_events(struct rec_dec *d, const struct frame_thread *t, uint32_t from,
 				  uint64_t ts_ns)
 {
 	const uint8_t *shape = d->cols[MTR_COL_SHAPE].at + 2 * (size_t)from;
@@ -418,7 +413,7 @@ int rec_dec__frame(struct rec_dec *d, const struct mtr_frame *h, const void *bod
 	    rec_dec__order(d, h) < 0)
 		return -EINVAL;
 	for (uint32_t i = 0; i < h->threads; i++) {
-		const struct dec_thread *t = &d->threads[i];
+		const struct frame_thread *t = &d->threads[i];
 
 		if (rec_dec__thread_events(d, t, from, h->first_ts_ns) < 0)
 			return -EINVAL;

@@ -51,11 +51,6 @@ struct enc_shape {
 	uint64_t addr, size; /* last explicit ones */
 };
 
-struct enc_thread {
-	uint32_t pid, tid;
-	uint32_t cnt, pos;
-};
-
 struct col_buf {
 	uint8_t *start, *at;
 };
@@ -63,7 +58,6 @@ struct col_buf {
 struct rec_enc {
 	ZSTD_CCtx *zstd;
 	struct col_buf cols[MTR_COLUMNS];
-	struct mtr_column sizes[MTR_COLUMNS];
 	uint8_t *out;
 	size_t out_max;
 	struct enc_shape *shapes;
@@ -72,7 +66,7 @@ struct rec_enc {
 	uint64_t *addrs;
 	uint32_t *addr_slots;
 	uint32_t addr_cnt;
-	struct enc_thread *threads;
+	struct frame_thread *threads;
 	uint32_t *thread_slots;
 	uint32_t thread_cnt;
 	uint16_t *thread_of; /* [event] */
@@ -102,7 +96,7 @@ struct rec_enc *rec_enc__new(int zstd_level)
 
 	if (!e)
 		return NULL;
-	e->out_max = sizeof(struct mtr_frame) + sizeof(e->sizes);
+	e->out_max = sizeof(struct mtr_frame) + MTR_COLUMNS * sizeof(struct mtr_column);
 	for (int c = 0; c < MTR_COLUMNS; c++) {
 		e->cols[c].start = malloc(col_bytes_max[c]);
 		ok &= !!e->cols[c].start;
@@ -141,21 +135,6 @@ void rec_enc__free(struct rec_enc *e)
 	free(e);
 }
 
-const struct mtr_column *rec_enc__columns(const struct rec_enc *e)
-{
-	return e->sizes;
-}
-
-const char *mtr_col_name(unsigned col)
-{
-	static const char *const names[MTR_COLUMNS] = {
-		"names", "threads", "order", "shapes", "shape", "time_lo",
-		"time_hi", "time_big", "seq", "back", "addr", "size",
-	};
-
-	return col < MTR_COLUMNS ? names[col] : "?";
-}
-
 static inline void put_u8(struct col_buf *c, uint8_t v)
 {
 	*c->at++ = v;
@@ -183,12 +162,12 @@ static uint32_t rec_enc__thread(struct rec_enc *e, uint32_t pid, uint32_t tid)
 	uint32_t i = (uint32_t)hash_u64((uint64_t)pid << 32 | tid) & e->mask;
 
 	for (; e->thread_slots[i]; i = (i + 1) & e->mask) {
-		const struct enc_thread *t = &e->threads[e->thread_slots[i] - 1];
+		const struct frame_thread *t = &e->threads[e->thread_slots[i] - 1];
 
 		if (t->pid == pid && t->tid == tid)
 			return e->thread_slots[i] - 1;
 	}
-	e->threads[e->thread_cnt] = (struct enc_thread){ .pid = pid, .tid = tid };
+	e->threads[e->thread_cnt] = (struct frame_thread){ .pid = pid, .tid = tid };
 	e->thread_slots[i] = ++e->thread_cnt;
 	return e->thread_cnt - 1;
 }
@@ -206,7 +185,7 @@ static void rec_enc__split(struct rec_enc *e, const struct event *ev, uint32_t c
 		e->threads[last].cnt++;
 	}
 	for (uint32_t t = 0; t < e->thread_cnt; t++) {
-		struct enc_thread *th = &e->threads[t];
+		struct frame_thread *th = &e->threads[t];
 
 		put_varint(threads, zigzag((uint64_t)th->pid - pid));
 		put_varint(threads, zigzag((uint64_t)th->tid - th->pid));
@@ -417,7 +396,8 @@ void mtr_frame__move(struct mtr_frame *h, const void *body, uint32_t frame_no, u
 void rec_enc__frame(struct rec_enc *e, const struct rec_frame_in *in, const void **ret,
 		    size_t *ret_len)
 {
-	uint8_t *body = e->out + sizeof(struct mtr_frame), *at = body + sizeof(e->sizes);
+	uint8_t *body = e->out + sizeof(struct mtr_frame), *at = body + MTR_COLUMNS * sizeof(struct mtr_column);
+	struct mtr_column sizes[MTR_COLUMNS];
 	struct mtr_frame h = {
 		.magic = MTR_FRAME_MAGIC, .flags = in->flags, .columns = MTR_COLUMNS,
 		.frame_no = in->frame_no, .events = in->event_cnt, .names = in->name_cnt,
@@ -442,11 +422,11 @@ void rec_enc__frame(struct rec_enc *e, const struct rec_frame_in *in, const void
 	for (int c = 0; c < MTR_COLUMNS; c++) {
 		size_t stored = rec_enc__store(e, c, at);
 
-		e->sizes[c].raw_bytes = (uint32_t)(e->cols[c].at - e->cols[c].start);
-		e->sizes[c].stored_bytes = (uint32_t)stored;
+		sizes[c].raw_bytes = (uint32_t)(e->cols[c].at - e->cols[c].start);
+		sizes[c].stored_bytes = (uint32_t)stored;
 		at += stored;
 	}
-	memcpy(body, e->sizes, sizeof(e->sizes));
+	memcpy(body, sizes, sizeof(sizes));
 	h.body_bytes = (uint32_t)(at - body);
 	mtr_frame__seal(&h, body);
 	memcpy(e->out, &h, sizeof(h));

@@ -27,9 +27,6 @@ void rec_enc__free(struct rec_enc *e);
 /* The frame, header included; good until the next call. Cannot fail. */
 void rec_enc__frame(struct rec_enc *e, const struct rec_frame_in *in, const void **ret,
 		    size_t *ret_len);
-/* Sizes of the last frame's columns. */
-const struct mtr_column *rec_enc__columns(const struct rec_enc *e);
-const char *mtr_col_name(unsigned col);
 
 /* A frame of names_cnt 0 takes another place in a file: header only, the body is as it was. */
 void mtr_frame__move(struct mtr_frame *h, const void *body, uint32_t frame_no, uint32_t name_first, uint64_t events_before,
@@ -52,6 +49,12 @@ int rec_dec__frame(struct rec_dec *d, const struct mtr_frame *h, const void *bod
 		   struct names *names, const struct event **ret);
 
 /* --- shared by both sides -------------------------------------------------------------------- */
+
+/* A thread of the frame, and where its events stand among those that are sorted by thread. */
+struct frame_thread {
+	uint32_t pid, tid;
+	uint32_t cnt, pos;
+};
 
 static inline int kind_is_frame(uint8_t kind)
 {

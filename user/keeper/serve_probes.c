@@ -13,11 +13,6 @@
 #include "trace/taps.h"
 #include "trace/trace.h"
 
-static int out_of_memory(struct keep_reply *ret)
-{
-	return err_set(&ret->err, -ENOMEM, "out of memory");
-}
-
 static int probes_trace(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
 {
 	struct taps_desc desc;
@@ -89,7 +84,7 @@ static int probes_attach(struct keep *k, const struct keep_request *q, struct ke
 
 	if (!r) {
 		failed = calloc(g.wire.plan.sites_cnt + 1, 1);
-		r = failed ? 0 : out_of_memory(ret);
+		r = failed ? 0 : err_set(&ret->err, -ENOMEM, "out of memory");
 	}
 	if (!r && sizeof(a) + g.wire.plan.sites_cnt > k->probes.area_bytes)
 		r = -E2BIG;

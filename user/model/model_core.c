@@ -77,7 +77,7 @@ void model__tell_totals(struct model *m, const struct event *ev)
 static bool dev_valid(uint8_t dev)
 {
 	return dev == MT_DEV_CPU || dev == MT_DEV_HOST ||
-	       (dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX);
+	       dev_is_gpu(dev);
 }
 
 struct device *model__add_device(struct model *m, uint8_t dev)

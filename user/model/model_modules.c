@@ -42,7 +42,7 @@ static void mark(struct model *m, struct proc *p, uint32_t pid, uint32_t tid, en
 	if (model__was_traced(m, m->now_ns))
 		p->marks[kind] = at;
 	step_marks__add(&p->step, kind, &at);
-	modules__mark(&m->modules, &(struct mark){ at, number, pid, tid, (uint8_t)kind });
+	modules__mark(&m->modules, &(struct report_mark){ at, number, pid, tid, (uint8_t)kind });
 	model__tell(m, &tl);
 }
 

@@ -193,7 +193,7 @@ static int report_phases(const struct model *m, struct report *r)
 	if (!r->marks.rows)
 		return -ENOMEM;
 	for (uint64_t i = s->marks ? s->marks_cnt - cnt : s->marks_cnt; i < s->marks_cnt; i++) {
-		const struct mark *k = &s->marks[i % MARKS_MAX];
+		const struct report_mark *k = &s->marks[i % MARKS_MAX];
 
 		r->marks.rows[r->marks.cnt++] = (struct report_mark){ k->at, k->number, k->pid, k->tid, k->kind };
 	}

@@ -91,7 +91,7 @@ struct capture *capture__new(const struct capture_env *env)
 	c->procs = calloc(CAPTURE_PROCS_MAX, sizeof(struct cap_proc *));
 	c->hashes = MAP_OF(struct hash_entry);
 	if (c->intern)
-		c->cut = intern__frame(c->intern, &(struct frame){ .kind = EV_FRAME_CUT });
+		c->cut = intern__frame(c->intern, &(struct ev_frame){ .kind = EV_FRAME_CUT });
 	if (!c->cut || !c->modules || !c->procs) {
 		capture__free(c);
 		return NULL;
@@ -349,25 +349,25 @@ static const struct code_lines *capture__code(struct capture *c, const struct ca
 }
 
 /* <python 0x…>: a code object that went before it was read. Its address says nothing, but that there was one. */
-static struct frame frame_unknown(struct capture *c, const struct cap_proc *p, uint64_t addr)
+static struct ev_frame frame_unknown(struct capture *c, const struct cap_proc *p, uint64_t addr)
 {
 	char text[40];
 
 	snprintf(text, sizeof(text), "<python 0x%llx>", (unsigned long long)addr);
-	return (struct frame){ .kind = EV_FRAME_PYTHON, .function = capture__name(c, p, text) };
+	return (struct ev_frame){ .kind = EV_FRAME_PYTHON, .function = capture__name(c, p, text) };
 }
 
 static uint32_t capture__python_frame(struct capture *c, const struct cap_proc *p, const struct mt_py_frame *f)
 {
 	const struct code_lines *l = p ? capture__code(c, p, f->code & ~(uint64_t)MT_PY_ENTRY, f->check) : NULL;
-	struct frame frame;
+	struct ev_frame frame;
 	uint32_t word;
 
 	if (l) {
 		struct py_code code = { .table = l->table, .table_len = l->table_len, .firstlineno = l->firstlineno,
 					.first_instr = l->first_instr };
 
-		frame = (struct frame){ .kind = EV_FRAME_PYTHON, .function = l->function, .file = l->file,
+		frame = (struct ev_frame){ .kind = EV_FRAME_PYTHON, .function = l->function, .file = l->file,
 					.line = py_code__line(&code, p->rt.at->minor, f->instr) };
 	} else {
 		frame = frame_unknown(c, p, f->code & ~(uint64_t)MT_PY_ENTRY);
@@ -409,9 +409,9 @@ static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t 
 
 /* --- native -------------------------------------------------------------------------------------------- */
 
-static struct frame frame_of_pc(struct capture *c, struct cap_proc *p, uint64_t pc)
+static struct ev_frame frame_of_pc(struct capture *c, struct cap_proc *p, uint64_t pc)
 {
-	struct frame f = { .kind = EV_FRAME_NATIVE };
+	struct ev_frame f = { .kind = EV_FRAME_NATIVE };
 	struct code_place place;
 	char text[DEMANGLE_MAX];
 
@@ -432,7 +432,7 @@ static uint32_t capture__place(struct capture *c, struct cap_proc *p, uint64_t p
 {
 	uint64_t hash = hash_two(p->map_no, pc);
 	uint32_t at = index_find(&c->by_place, hash, i, c->places[i].pc == pc && c->places[i].map_no == p->map_no), word;
-	struct frame f;
+	struct ev_frame f;
 
 	if (at != INDEX_NONE)
 		return c->places[at].word;
@@ -538,7 +538,7 @@ int capture__record(struct capture *c, const void *rec, size_t len, struct event
 static int capture__tell(struct capture *c, const struct event *at, uint32_t node, uint32_t parent, uint32_t frame,
 			 event_fn fn, void *ctx)
 {
-	const struct frame *f = intern__frame_at(c->intern, frame);
+	const struct ev_frame *f = intern__frame_at(c->intern, frame);
 
 	return fn(ctx, &(struct event){ .ts_ns = at->ts_ns, .kind = EV_STACK, .pid = at->pid, .tid = at->tid,
 					.seq = node, .size = parent, .name = f->function, .addr = f->file.v,

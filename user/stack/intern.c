@@ -35,7 +35,7 @@ struct pair {
 };
 
 struct intern {
-	struct frame *frames; /* [number - 1] in all three; nothing is removed */
+	struct ev_frame *frames; /* [number - 1] in all three; nothing is removed */
 	struct list *lists;
 	struct node *nodes;
 	uint32_t frames_cnt, frames_cap, lists_cnt, lists_cap, nodes_cnt, nodes_cap;
@@ -68,7 +68,7 @@ void intern__free(struct intern *n)
 	free_all(n->frames, n->lists, n->nodes, n->words, n->owners, n);
 }
 
-static uint64_t hash_frame(const struct frame *f)
+static uint64_t hash_frame(const struct ev_frame *f)
 {
 	return hash_two(hash_two((uint64_t)f->function.v << 32 | f->file.v, f->line), f->kind);
 }
@@ -135,12 +135,12 @@ static int has_share(struct intern *n, unsigned table, uint32_t cnt, uint32_t ma
 
 /* --- frames ---------------------------------------------------------------------------------------------- */
 
-static int is_same_frame(const struct frame *a, const struct frame *b)
+static int is_same_frame(const struct ev_frame *a, const struct ev_frame *b)
 {
 	return a->function.v == b->function.v && a->file.v == b->file.v && a->line == b->line && a->kind == b->kind;
 }
 
-uint32_t intern__frame(struct intern *n, const struct frame *f)
+uint32_t intern__frame(struct intern *n, const struct ev_frame *f)
 {
 	uint64_t hash = hash_frame(f);
 	uint32_t at = index_find(&n->by_frame, hash, i, is_same_frame(&n->frames[i], f));
@@ -154,7 +154,7 @@ uint32_t intern__frame(struct intern *n, const struct frame *f)
 	return ++n->frames_cnt;
 }
 
-const struct frame *intern__frame_at(const struct intern *n, uint32_t frame)
+const struct ev_frame *intern__frame_at(const struct intern *n, uint32_t frame)
 {
 	return &n->frames[frame - 1];
 }

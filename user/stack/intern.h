@@ -18,12 +18,6 @@
 #define LISTS_MAX (1u << 17)
 #define LISTS_WORDS_MAX (1u << 22)
 
-struct frame {
-	name_id function, file;
-	uint32_t line;
-	uint8_t kind; /* enum ev_frame_kind */
-};
-
 /* What a frame is for the merge; with its number in one word of a list. */
 #define LIST_EVAL (1u << 31)   /* the interpreter's eval loop */
 #define LIST_PYTHON (1u << 30) /* other code of the interpreter; of a Python list: called from C */
@@ -37,8 +31,8 @@ void intern__free(struct intern *n);
 void intern__by(struct intern *n, uint32_t owner);
 void intern__drop_owner(struct intern *n, uint32_t owner); /* it has ended */
 uint32_t intern__next_over(struct intern *n); /* one that is over its share and was not known here yet; 0: none */
-uint32_t intern__frame(struct intern *n, const struct frame *f);
-const struct frame *intern__frame_at(const struct intern *n, uint32_t frame);
+uint32_t intern__frame(struct intern *n, const struct ev_frame *f);
+const struct ev_frame *intern__frame_at(const struct intern *n, uint32_t frame);
 /* Words, innermost first; `is_cut`: the outermost one is not the first of its thread. */
 uint32_t intern__list(struct intern *n, const uint32_t *words, size_t cnt, int is_cut);
 const uint32_t *intern__list_at(const struct intern *n, uint32_t list, size_t *ret_cnt, int *ret_is_cut);

@@ -252,7 +252,7 @@ bool modules__define(struct modules *s, const struct event *ev)
 	return put(&s->by_path, path_key(ev->pid, r->root), r->path.v, row);
 }
 
-void modules__mark(struct modules *s, const struct mark *mark)
+void modules__mark(struct modules *s, const struct report_mark *mark)
 {
 	if (!s->marks)
 		s->marks = calloc(MARKS_MAX, sizeof(*s->marks));

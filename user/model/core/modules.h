@@ -61,13 +61,6 @@ struct module_row {
 	uint64_t inputs[MODULE_INPUTS_MAX]; /* ids */
 };
 
-struct mark {
-	struct mark_at at;
-	uint64_t number;
-	uint32_t pid, tid;
-	uint8_t kind; /* enum tl_mark */
-};
-
 struct phase_sum {
 	uint64_t entries, ns, alloc_count, alloc_bytes, live, peak; /* peak: of all live bytes of a process in it */
 };
@@ -96,7 +89,7 @@ struct modules {
 	struct tally tally; /* by row: of what it made */
 	struct tally held;  /* by row, its cells alone: of what none made, and it has by name. Row 0: all of that */
 	struct phase_sum phases[PHASE_MAX];
-	struct mark *marks; /* a ring of MARKS_MAX, or NULL */
+	struct report_mark *marks; /* a ring of MARKS_MAX, or NULL */
 	uint64_t marks_cnt; /* all that were */
 	uint64_t marks_by_kind[MARK_MAX];
 	struct step_marks *steps; /* a ring of STEPS_MAX, or NULL */
@@ -115,7 +108,7 @@ uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, n
 /* The innermost module that both are in, or are; 0: none. */
 uint32_t modules__around(const struct modules *s, uint32_t a, uint32_t b);
 void modules__drop_pid(struct modules *s, uint32_t pid); /* its addresses mean nothing any more */
-void modules__mark(struct modules *s, const struct mark *mark);
+void modules__mark(struct modules *s, const struct report_mark *mark);
 void modules__step(struct modules *s, const struct step_marks *step);
 void modules__gap(struct modules *s, bool begins);
 

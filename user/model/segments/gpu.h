@@ -51,11 +51,6 @@ struct gpu {
 	size_t counted_cnt;
 };
 
-static inline bool dev_is_gpu(uint8_t dev)
-{
-	return dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX;
-}
-
 struct gpu *gpu__new(void); /* NULL: no memory */
 void gpu__free(struct gpu *g); /* NULL is fine */
 unsigned gpu__stream(struct gpu *g, uint32_t stream); /* its number, for struct block */

@@ -77,11 +77,6 @@ struct sums *segments__find_sums(const struct segments *s, uint8_t dev)
 	return NULL;
 }
 
-static bool dev_is_gpu(uint8_t dev)
-{
-	return dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX;
-}
-
 struct sums *segments__sums(struct segments *s, uint8_t dev)
 {
 	struct sums *u;

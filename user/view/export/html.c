@@ -16,6 +16,7 @@
 #include "view/fold/feed.h"
 #include "view/page/html_doc.h"
 #include "view/page/html_page.h"
+#include "view/report_words.h"
 
 #define BUCKETS_ALL 16384u /* of all lanes together; 4 moments each, some 50 bytes a moment */
 #define BUCKETS_MAX 2048u
@@ -43,18 +44,10 @@ static void fail(struct export_ctx *c, int err)
 
 /* --- lanes ----------------------------------------------------------------------------------------------- */
 
-static const struct report_dev *dev_of_report(const struct report *r, uint8_t dev)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev == dev)
-			return &r->devs[i];
-	return NULL;
-}
-
 static struct moments *lane_of(struct export_ctx *c, uint32_t pid, uint8_t dev)
 {
 	const struct report *r = c->to.report;
-	const struct report_dev *d = dev_of_report(r, dev);
+	const struct report_dev *d = report_dev_find(r, dev);
 	struct html_lane *l;
 
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)

@@ -50,7 +50,7 @@ void snap_cat(struct snapwrite *w, uint8_t cat)
 	snapwrite__word(w, cat_words[cat], W_CATS + cat);
 }
 
-static void put_recorded_frame(struct snapframes *f, struct snapwrite *w, const struct view_frame *frame)
+static void put_recorded_frame(struct snapframes *f, struct snapwrite *w, const struct ev_frame *frame)
 {
 	snapwrite__open(w, '{');
 	snap_key(w, W_FILENAME);

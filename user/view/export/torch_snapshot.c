@@ -629,7 +629,7 @@ static int add_main_devices(struct export_ctx *c)
 	if (!r)
 		return 0;
 	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev >= MT_DEV_CUDA0 && r->devs[i].dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX)
+		if (dev_is_gpu(r->devs[i].dev))
 			cuda = r->devs[i].dev - MT_DEV_CUDA0 + 1u;
 	for (unsigned i = 0; i < cuda && !err; i++)
 		err = device_get(c, r->run.pid, (uint8_t)(MT_DEV_CUDA0 + i), &d);

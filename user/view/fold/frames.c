@@ -18,7 +18,7 @@ struct node {
 struct frames {
 	struct node *nodes; /* [number - 1] */
 	uint32_t nodes_cnt, nodes_cap;
-	struct view_frame *frames;
+	struct ev_frame *frames;
 	uint32_t frames_cnt, frames_cap;
 	struct index by_frame;
 };
@@ -38,18 +38,18 @@ void frames__free(struct frames *f)
 	free(f);
 }
 
-const struct view_frame *frames__get(const struct frames *f, uint32_t frame)
+const struct ev_frame *frames__get(const struct frames *f, uint32_t frame)
 {
 	return &f->frames[frame];
 }
 
-static int is_same(const struct view_frame *a, const struct view_frame *b)
+static int is_same(const struct ev_frame *a, const struct ev_frame *b)
 {
 	return a->function.v == b->function.v && a->file.v == b->file.v && a->line == b->line && a->kind == b->kind;
 }
 
 /* Its number; INDEX_NONE: no memory. */
-static uint32_t frame_of(struct frames *f, const struct view_frame *x)
+static uint32_t frame_of(struct frames *f, const struct ev_frame *x)
 {
 	uint64_t hash = hash_two((uint64_t)x->function.v << 32 | x->file.v, (uint64_t)x->line << 8 | x->kind);
 	uint32_t at = index_find(&f->by_frame, hash, i, is_same(&f->frames[i], x));
@@ -63,7 +63,7 @@ static uint32_t frame_of(struct frames *f, const struct view_frame *x)
 
 void frames__add(struct frames *f, const struct tl_event *ev)
 {
-	struct view_frame x = { .function = ev->function, .file = ev->file, .line = ev->line, .kind = ev->frame_kind };
+	struct ev_frame x = { .function = ev->function, .file = ev->file, .line = ev->line, .kind = ev->frame_kind };
 	uint32_t frame;
 
 	if (ev->node != f->nodes_cnt + 1u || ev->parent >= ev->node)
@@ -91,7 +91,7 @@ size_t frames__path(const struct frames *f, uint32_t node, uint32_t *ret, size_t
 	return depth < max ? depth : max;
 }
 
-size_t frame_text(char *buf, size_t size, const struct names *names, const struct view_frame *f)
+size_t frame_text(char *buf, size_t size, const struct names *names, const struct ev_frame *f)
 {
 	const char *file = names__get(names, f->file), *base = strrchr(file, '/');
 	char text[CLEAN_BYTES_MAX];

@@ -10,12 +10,6 @@
 
 #include "timeline/timeline.h"
 
-struct view_frame {
-	name_id function, file;
-	uint32_t line; /* 0: not known */
-	uint8_t kind;  /* enum ev_frame_kind */
-};
-
 struct frames;
 
 struct frames *frames__new(void); /* NULL: no memory */
@@ -24,8 +18,8 @@ void frames__free(struct frames *f);
 void frames__add(struct frames *f, const struct tl_event *ev);
 /* Frame numbers of a node's stack, outermost first, at most `max` of the outermost; how many. */
 size_t frames__path(const struct frames *f, uint32_t node, uint32_t *ret, size_t max);
-const struct view_frame *frames__get(const struct frames *f, uint32_t frame);
+const struct ev_frame *frames__get(const struct frames *f, uint32_t frame);
 /* "function (file.py:12)", "function", or "(not known)"; valid UTF-8, as clean_text; its length. */
-size_t frame_text(char *buf, size_t size, const struct names *names, const struct view_frame *f);
+size_t frame_text(char *buf, size_t size, const struct names *names, const struct ev_frame *f);
 
 #endif

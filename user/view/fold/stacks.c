@@ -18,7 +18,6 @@ struct stacks {
 	struct index by_node;
 	struct open_frames *open;
 	struct frames *frames; /* NULL: none were recorded */
-	uint64_t cut;
 };
 
 struct stacks *stacks__new(const struct stacks_opts *opts)
@@ -59,11 +58,6 @@ uint32_t stacks__cnt(const struct stacks *s)
 	return s->nodes_cnt;
 }
 
-uint64_t stacks__cut(const struct stacks *s)
-{
-	return s->cut;
-}
-
 /* --- nodes ----------------------------------------------------------------------------------------- */
 
 /* The parent itself where there is no room. */
@@ -76,10 +70,8 @@ static uint32_t stacks__child(struct stacks *s, uint32_t parent, uint8_t kind, u
 	if (at != INDEX_NONE)
 		return at;
 	if (s->nodes[parent].depth == UINT8_MAX || s->nodes_cnt >= STACKS_MAX ||
-	    !array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024) || index__add(&s->by_node, hash, s->nodes_cnt) < 0) {
-		s->cut++;
+	    !array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024) || index__add(&s->by_node, hash, s->nodes_cnt) < 0)
 		return parent;
-	}
 	s->nodes[s->nodes_cnt] = (struct stack_node){ .parent = parent, .value = value, .kind = kind,
 						      .depth = (uint8_t)(s->nodes[parent].depth + 1) };
 	return s->nodes_cnt++;
@@ -92,7 +84,6 @@ static struct open_thread *stacks__thread(struct stacks *s, uint32_t pid, uint32
 	int is_new;
 	struct open_thread *t = open_frames__thread(s->open, pid, tid, &is_new);
 
-	s->cut += !t;
 	if (t && is_new)
 		t->value = stacks__child(s, 0, STACK_PROCESS, pid);
 	return t;
@@ -120,10 +111,8 @@ static int stacks__push(struct stacks *s, struct open_thread *t, const struct tl
 {
 	uint32_t node;
 
-	if (t->cnt == OPEN_DEPTH_MAX) {
-		s->cut++;
+	if (t->cnt == OPEN_DEPTH_MAX)
 		return 0;
-	}
 	node = stacks__child(s, stack_thread__top(t), kind, name.v);
 	(void)open_thread__push(t, ev, kind == STACK_REGION ? OPEN_REGION : kind == STACK_NODE ? OPEN_NODE : OPEN_OP, node);
 	return s->opts.begin ? s->opts.begin(s->opts.ctx, ev, &s->nodes[node]) : 0;
@@ -191,7 +180,7 @@ int stacks__has_frames(const struct stacks *s)
 	return s->frames != NULL;
 }
 
-const struct view_frame *stacks__frame(const struct stacks *s, const struct stack_node *n)
+const struct ev_frame *stacks__frame(const struct stacks *s, const struct stack_node *n)
 {
 	return frames__get(s->frames, n->value);
 }
@@ -203,7 +192,7 @@ size_t stacks__text(const struct stacks *s, const struct stack_node *n, const st
 	return clean_text(buf, size, names__get(names, (name_id){ n->value }), names__len(names, (name_id){ n->value }));
 }
 
-static uint8_t kind_of(const struct view_frame *f)
+static uint8_t kind_of(const struct ev_frame *f)
 {
 	return f->kind == EV_FRAME_PYTHON ? STACK_PYTHON : f->kind == EV_FRAME_NATIVE ? STACK_NATIVE : STACK_CUT;
 }

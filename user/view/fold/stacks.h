@@ -7,8 +7,7 @@
  *
  * A block that has a recorded stack (--stacks) is put there instead: process, its frames, the operator.
  *
- * Holds at most STACKS_MAX nodes, and threads as open_frames does; past that, a stack is cut at what is
- * there, and stacks__cut counts it.
+ * Holds at most STACKS_MAX nodes, and threads as open_frames does; past that, a stack is cut at what is there.
  */
 #ifndef MT_VIEW_FOLD_STACKS_H
 #define MT_VIEW_FOLD_STACKS_H
@@ -53,11 +52,10 @@ int stacks__end(struct stacks *s, uint64_t ts_ns);
 uint32_t stacks__at(struct stacks *s, const struct tl_event *ev);
 int stacks__has_frames(const struct stacks *s); /* were any recorded? */
 /* Of a node of kind STACK_PYTHON and those after it. */
-const struct view_frame *stacks__frame(const struct stacks *s, const struct stack_node *n);
+const struct ev_frame *stacks__frame(const struct stacks *s, const struct stack_node *n);
 /* What a node that is no process is called: a name, or frame_text. As clean_text; its length. */
 size_t stacks__text(const struct stacks *s, const struct stack_node *n, const struct names *names, char *buf, size_t size);
 const struct stack_node *stacks__node(const struct stacks *s, uint32_t idx);
 uint32_t stacks__cnt(const struct stacks *s); /* nodes, root included */
-uint64_t stacks__cut(const struct stacks *s);
 
 #endif

@@ -374,7 +374,7 @@ static void put_icicle(struct doc_out *x)
 	json__begin(&x->j, "rows", '[');
 	for (size_t i = 0; i < ic.cnt; i++) {
 		const struct icicle_row *r_ = &ic.rows[i];
-		const struct view_frame *f = r_->kind < STACK_PYTHON ? NULL :
+		const struct ev_frame *f = r_->kind < STACK_PYTHON ? NULL :
 			stacks__frame(stacks, &(struct stack_node){ .kind = r_->kind, .value = r_->value });
 		int has_name = r_->kind > STACK_PROCESS;
 

@@ -105,7 +105,8 @@ static void put_graph(struct page *p, const struct est_result *r, size_t at, siz
 		    fmt_bytes(b, f->end > 0 ? (uint64_t)f->end : 0), f->never_used ? "; made and never used: " : "",
 		    f->never_used ? fmt_bytes(c, f->never_used) : "");
 	if (s->cnt)
-		page__paraf(p, "schedule", "peak %s in the order of its schedule, %s at its end", fmt_bytes(a, (uint64_t)s->peak),
+		page__paraf(p, "schedule", "peak %s in the order of its schedule, %s at its end",
+			    fmt_bytes(a, (uint64_t)s->peak),
 			    fmt_bytes(b, s->now[s->cnt - 1] > 0 ? (uint64_t)s->now[s->cnt - 1] : 0));
 	put_alive(p, r, g, f, top);
 }
