@@ -470,7 +470,7 @@ void view_honesty_short(struct page *p, const struct report *r)
 	sentence__add(&s, "; memtrace itself %s of a core, %s RSS",
 		      fmt_share(a, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
 		      fmt_bytes(b, r->cost.self_rss));
-	if (r->run.notes_cnt)
-		sentence__add(&s, "; not visible: %zu note%s (-v)", r->run.notes_cnt, r->run.notes_cnt == 1 ? "" : "s");
 	page__para(p, "tracing cost", s.text);
+	if (r->run.notes_cnt)
+		page__paraf(p, "not visible", "%zu note%s (-v)", r->run.notes_cnt, r->run.notes_cnt == 1 ? "" : "s");
 }
