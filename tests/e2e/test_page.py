@@ -630,6 +630,9 @@ def test_modules():
         page.js("document.querySelector('#modules .path button').click()")
         mt.check(page.js("memtrace.state.module") == -1, "the path does not lead back")
         mt.check(f"{root['root']}.layers.0" in text_of(page, "#modules"), text_of(page, "#modules")[:500])
+        first = page.js("document.querySelector('#modules tbody tr td').textContent")
+        most = max(listed, key=lambda m: m["all"]["at_peak"])
+        mt.check(first == ".".join(filter(None, (most["root"], most["name"]))), f"the table begins with {first}, {most['name']} has most at the peak")
         clean(page)
 
 

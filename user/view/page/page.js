@@ -96,7 +96,7 @@ function makeModel(doc) {
 	const name = (n) => n ? names[n - 1] : "", start = doc.report.start_ns;
 	return {
 		doc, duration, first, report: doc.report, name,
-		gaps: (doc.report.sampling?.gaps || []).map(([from, to, lost]) => ({from: from - start, to: to - start, whole: to - from - lost < EPOCH_NS})),
+		gaps: (doc.report.sampling?.gaps || doc.report.gaps || []).map(([from, to, lost]) => ({from: from - start, to: to - start, whole: to - from - lost < EPOCH_NS})),
 		lanes: doc.lanes.map((raw) => makeLane(raw, doc.report.processes)),
 		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([allocated, life, ptr, size, cat, op, region, pid, dev, seenLate, kind, path, root, key, type, module, moduleRoot]) => ({
 			allocated, freed: life === null ? duration : allocated + life, lives: life === null, ptr, at: Number(ptr), size,
@@ -1477,7 +1477,7 @@ function drawModules() {
 			drawModules();
 		}}, MODULE_MEASURES[k]), " "])), filterBox("modules", "modules", drawModules)),
 	h("div", {class: "path"}, h("button", {onclick: choose(-1)}, "all"), ...path.map((i) => h("button", {onclick: choose(i)}, `› ${moduleName(modules.list[i])}`))), tree,
-	...table("modules", columns, rows, "activation", {rows: 10, text: (m) => `${m.called} ${m.class}`, again: drawModules}),
+	...table("modules", columns, rows, "at_peak", {rows: 10, text: (m) => `${m.called} ${m.class}`, again: drawModules}),
 	h("p", {class: "note"}, "Blocks that a module's forward or backward made (docs/modules.md); activation: at its own highest moment." +
 		(modules.total > rows.length ? ` The ${rows.length} heaviest of ${count(modules.total)} modules.` : "")));
 	const list = [], put = (i, x, y, w, hgt, depth) => {
