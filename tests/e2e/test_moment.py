@@ -4,6 +4,7 @@ import collections
 import csv
 import json
 import re
+import time
 
 import grown
 import mt
@@ -171,3 +172,30 @@ def test_moments_and_filters():
                             (("--at", "99h"), ("after the end", "lasts")), (("--rank", "3"), ("no rank 3",)),
                             (("--pid", "1"), ("no process 1",)), (("--device", "cuda:0"), ("cpu",))):
             mt.expect_failure(mt.memtrace("report", path, *args), 1, *words)
+
+
+def test_time_between_recordings():
+    """Two recordings of one job, merged: means are of what was traced, and each view says that the time between was not."""
+    with mt.scratch() as d:
+        with mt.job("transformer", "--quiet", "--rest", 20) as job:
+            for name in ("a", "b"):
+                mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 2, "-o", d / f"{name}.mtr"))
+                time.sleep(3 if name == "a" else 0)
+        mt.ok(mt.memtrace("merge", d / "a.mtr", d / "b.mtr", "-o", d / "both.mtr"))
+        one, two, rep = mt.report(d / "a.mtr"), mt.report(d / "b.mtr"), mt.report(d / "both.mtr")
+        alone = one["traced_ns"] + two["traced_ns"]
+        mt.check(abs(rep["traced_ns"] - alone) < 0.01 * alone, f"{rep['traced_ns']} of {alone} ns traced")
+        held = [sum(c["byte_ns"] for c in r["devices"]["cpu"]["categories"].values()) for r in (one, two, rep)]
+        # What the second one has seen before its probes were set is not in it.
+        mt.check(held[0] + held[1] / 2 < held[2] <= 1.001 * (held[0] + held[1]), f"byte·time {held}")
+        (begin, end, lost), = rep["gaps"]
+        mt.check("sampling" not in rep and lost == rep["paused_ns"] == end - begin > 3e9, f"{rep['gaps']} {rep['paused_ns']}")
+        for points, width in ((rep["devices"]["cpu"]["series"]["points"], rep["devices"]["cpu"]["series"]["bucket_ns"]),
+                              (rep["kernel"]["series"]["points"], rep["kernel"]["series"]["bucket_ns"])):
+            mt.check(points and not any(begin < p[0] and p[0] + width < end for p in points), f"points in the gap of {width} ns")
+        gaps = [r for r in mt.export(d / "both.mtr") if r["ev"] == "gap"]
+        mt.check([(g["t"], g["begins"]) for g in gaps] == [(begin, True), (end, False)], f"{gaps}")
+        text = mt.ok(mt.memtrace("report", d / "both.mtr")).stdout
+        mt.check(re.search(r" s of [0-9.]+ s traced, ", text) and "between merged recordings, in 1 pause" in " ".join(text.split()), text)
+        middle = ((begin + end) / 2 - rep["start_ns"]) / 1e9
+        mt.expect_failure(mt.memtrace("report", d / "both.mtr", "--at", f"{middle:.3f}s"), 1, "nothing was traced from", "traced before that: --until")

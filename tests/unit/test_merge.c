@@ -22,6 +22,7 @@
 #include "model/model.h"
 #include "model/ranks.h"
 #include "timeline/ranks.h"
+#include "timeline/report.h"
 #include "unit/recording_help.h"
 
 #define S 1000000000ull
@@ -459,6 +460,111 @@ static void test_same_boot(void **state)
 	report_ranks__free(r);
 }
 
+/* When it was paused, and what of it is live at the end: two steps of each file, and no block of the first one. */
+struct pauses {
+	uint64_t ts_ns[8];
+	uint8_t flags[8];
+	size_t cnt;
+};
+
+static struct report *report_of(const char *from, struct pauses *ret)
+{
+	struct report *report = NULL;
+	struct rec_reader *r = NULL;
+	const struct event *evs;
+	struct err err = { 0 };
+	struct model *m;
+	size_t cnt;
+
+	*ret = (struct pauses){ .cnt = 0 };
+	assert_int_equal(rec_reader__open(&r, from, &err), 0);
+	m = model__new(rec_reader__names(r), NULL);
+	while (rec_reader__next(r, &evs, &cnt, &err) > 0)
+		for (size_t i = 0; i < cnt; i++) {
+			assert_int_equal(model__handle(m, &evs[i]), 0);
+			if (evs[i].kind != EV_PAUSE)
+				continue;
+			assert_true(ret->cnt < 8);
+			ret->ts_ns[ret->cnt] = evs[i].ts_ns;
+			ret->flags[ret->cnt++] = evs[i].flags;
+		}
+	model__check(m);
+	assert_int_equal(model__report(m, 10, &report), 0);
+	model__free(m);
+	rec_reader__free(r);
+	return report;
+}
+
+/* A process that holds a block all the time, attached to from from_ns to to_ns; its probes are set 100 ms later. */
+static void held_file(int n, uint32_t pid, uint64_t from_ns, uint64_t to_ns, uint64_t size)
+{
+	begin_file(n);
+	machine(7, "node7", from_ns, (int64_t)(from_ns - 100 * S)); /* one wall clock for all */
+	process(pid, EV_PROC_ATTACHED, "RANK=0", "WORLD_SIZE=1");
+	put((struct event){ .kind = EV_ATTACH, .pid = pid, .flags = EV_ATTACH_BEGINS });
+	clock_ns += S / 10;
+	put((struct event){ .kind = EV_ATTACH, .pid = pid, .addr = 5 });
+	put((struct event){ .kind = MT_EV_ALLOC, .pid = pid, .dev = MT_DEV_CPU, .addr = 0x1000 * pid, .size = size });
+	put((struct event){ .kind = MT_EV_RSS, .pid = pid, .addr = MT_RSS_ANON, .size = size });
+	clock_ns = to_ns;
+	put((struct event){ .kind = EV_GONE, .pid = pid, .flags = 1 });
+	end_file(1);
+}
+
+/* Time between recordings is not traced: of that are no means, and nothing that lived before it lives after it. */
+static void test_time_between(void **state)
+{
+	struct pauses p;
+	struct report *r;
+
+	(void)state;
+	held_file(0, 11, 100 * S, 104 * S, 1000);
+	held_file(1, 11, 110 * S, 114 * S, 3000);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	r = report_of(merged, &p);
+	assert_int_equal(p.cnt, 2);
+	assert_true(p.flags[0] == EV_PAUSE_BEGINS && p.ts_ns[0] == 104 * S && !p.flags[1] && p.ts_ns[1] == 110 * S + S / 10);
+	assert_int_equal(r->sampling.is_on, 0);
+	assert_int_equal(r->sampling.pauses, 1);
+	assert_true(r->sampling.paused_ns == 6 * S + S / 10 && report_seen_ns(r) == 14 * S - r->sampling.paused_ns);
+	assert_true(report_traced_ns(r) == 2 * (4 * S - S / 10));
+	assert_int_equal(r->sampling.gaps_cnt, 1);
+	assert_int_equal(r->devs_cnt, 1);
+	assert_true(r->devs[0].live == 3000 && r->devs[0].peak == 3000);
+	assert_true(r->devs[0].byte_ns == (1000ull + 3000) * (4 * S - S / 10));
+	for (size_t i = 0; i < r->kernel.rss.cnt; i++)
+		assert_true(r->kernel.rss.points[i].ts_ns <= 104 * S || r->kernel.rss.points[i].ts_ns >= 110 * S);
+	report__free(r);
+}
+
+/* One that was recorded meanwhile fills it: times of all are joined. A merge that is merged keeps its own pause to itself. */
+static void test_times_are_joined(void **state)
+{
+	struct pauses p;
+	struct report *r;
+
+	(void)state;
+	held_file(0, 11, 100 * S, 104 * S, 1000);
+	held_file(1, 12, 110 * S, 114 * S, 3000);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	snprintf(file[3], sizeof(file[3]), "%s/once.mtr", dir);
+	assert_int_equal(rename(merged, file[3]), 0);
+	held_file(1, 13, 103 * S, 108 * S, 5000); /* set after 103.1 s, so never is nobody there before 108 s */
+	snprintf(file[0], sizeof(file[0]), "%s", file[3]);
+	assert_int_equal(merge(2, MERGE_ALIGN_CLOCK), 0);
+	r = report_of(merged, &p);
+	assert_int_equal(p.cnt, 2);
+	assert_true(p.ts_ns[0] >= 108 * S && p.ts_ns[0] < 108 * S + S / 10 && p.ts_ns[1] > 110 * S);
+	assert_int_equal(r->sampling.pauses, 1);
+	report__free(r);
+	held_file(1, 13, 103 * S, 111 * S, 5000);
+	assert_int_equal(merge(2, MERGE_ALIGN_CLOCK), 0);
+	r = report_of(merged, &p);
+	assert_int_equal(p.cnt, 0);
+	assert_int_equal(r->sampling.gaps_cnt, 0);
+	report__free(r);
+}
+
 static void test_merged_again(void **state)
 {
 	struct model_live live;
@@ -762,6 +868,8 @@ int main(void)
 		cmocka_unit_test(test_windows_of_one_machine),
 		cmocka_unit_test(test_other_versions), cmocka_unit_test(test_other_jobs),
 		cmocka_unit_test(test_attached), cmocka_unit_test(test_same_boot),
+		cmocka_unit_test(test_time_between),
+		cmocka_unit_test(test_times_are_joined),
 		cmocka_unit_test(test_merged_again), cmocka_unit_test(test_counters_and_names),
 		cmocka_unit_test(test_cut_file), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_anything),

@@ -293,6 +293,9 @@ static int time_in_gap(const struct filter *f, const struct report *r, const str
 
 	err_set(err, -ENODATA, "%s: nothing was traced from %s to %s after the start", f->o->file,
 		fmt_ns(a, g->begin_ns - start_ns), fmt_ns(b, g->end_ns - start_ns));
+	if (g == gaps && !r->sampling.is_on) /* between two recordings, the first of which was traced */
+		return err_hint(err, "traced before that: --until %.3fs; or --at peak",
+				(double)(g->begin_ns - start_ns) / 1e9), -ENODATA;
 	if (g == gaps)
 		return err_hint(err, "a later time, or --at peak"), -ENODATA;
 	err_hint(err, "traced before that: --from %.3fs --until %.3fs; or --at peak",

@@ -109,7 +109,9 @@ enum ev_kind {
 	EV_STAYED = 107, /* what process pid had at addr on dev when probes went, size bytes, is there still, now that all are
 			    set again: the same block of malloc's with the same in it (live/staying.h).
 			    flags = EV_STAYED_ALIKE: that is the same 8 bytes all over, so it could be another one */
-	EV_MAX = 108,
+	EV_PAUSE = 108, /* in a merged recording: flags = EV_PAUSE_BEGINS: no file has anything of the time that comes now;
+			   else one has again (merge.h) */
+	EV_MAX = 109,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
@@ -117,6 +119,7 @@ enum ev_kind {
 #define EV_MACHINES_MAX 1024
 
 #define EV_ATTACH_BEGINS 1
+#define EV_PAUSE_BEGINS 1
 #define EV_GENERATED "inductor: " /* what each operator that stands for generated code begins with */
 #define EV_PLACE_NOT_KNOWN EV_GENERATED "(not known)" /* the operator of a PLACE whose file could not be read */
 /* model/model_levels.c has what each means. A session sends GAP, REST and ARMED; the others follow from boundaries of steps. */

@@ -71,6 +71,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_LATE_OP] = { "late_op", .keep = EV_KEEP_ALL },
 	[EV_NOTE] = { "note", .keep = EV_KEEP_ALL },
 	[EV_LEVEL] = { "level", .pids = EV_IN_AUX },
+	[EV_PAUSE] = { "pause" },
 	[EV_TICK] = { "tick" },
 	/* counters and readings */
 	[EV_COST] = { "cost", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .sum_addr = EV_SUM_COUNTER, .sum_size = EV_SUM_COUNTER,

@@ -95,26 +95,74 @@ static int open_sources(struct merge *m)
 	return 0;
 }
 
+/* --- pauses --------------------------------------------------------------------------------------------------- */
+
+static int put_pause(struct merge *m, uint64_t ts_ns, bool begins)
+{
+	m->is_paused = begins;
+	return put(m, &(struct event){ .kind = EV_PAUSE, .ts_ns = ts_ns, .flags = begins ? EV_PAUSE_BEGINS : 0 });
+}
+
+/* A pause ends with the first one that traces; where the last one stops is told when it is known that more comes. */
+static int source__traces(struct merge *m, struct source *s, bool does)
+{
+	if (does == s->is_tracing)
+		return 0;
+	s->is_tracing = does;
+	m->tracing_cnt += does ? 1 : -1;
+	return does && m->is_paused ? put_pause(m, s->next_ns, false) : 0;
+}
+
+/* Before the event that comes next. */
+static int source__see(struct merge *m, struct source *s, const struct event *ev)
+{
+	if (ev->kind == EV_PAUSE)
+		return source__traces(m, s, !(ev->flags & EV_PAUSE_BEGINS));
+	if (s->has_traced || ev->ts_ns < s->scan.traced_ns)
+		return 0;
+	s->has_traced = true;
+	return source__traces(m, s, true);
+}
+
+/* Some have traced and none does, though more comes: a pause has begun when the last event was written. */
+static int begin_pause(struct merge *m, bool was_tracing)
+{
+	return was_tracing && !m->tracing_cnt && m->heap_cnt ? put_pause(m, m->now_ns, true) : 0;
+}
+
+static int merge_event(struct merge *m, struct source *s)
+{
+	struct event ev = s->evs[s->at++];
+	int r = source__see(m, s, &ev);
+
+	if (r < 0)
+		return r;
+	r = merge__translate(m, s, &ev);
+	if (r < 0)
+		return err_set(m->err, r, "out of memory");
+	m->info->events += r > 0;
+	return r ? put(m, &ev) : 0;
+}
+
 static int merge_events(struct merge *m)
 {
 	while (m->heap_cnt) {
 		struct source *s = &m->src[m->heap[0]];
-		struct event ev = s->evs[s->at++];
-		int r = merge__translate(m, s, &ev);
+		bool was_tracing = m->tracing_cnt;
+		int r = merge_event(m, s);
 
-		if (r < 0)
-			return err_set(m->err, r, "out of memory");
-		if (r) {
-			r = put(m, &ev);
-			m->info->events++;
-		}
-		if (r >= 0)
+		if (!r)
 			r = source__next(s, m->err);
 		if (r < 0)
 			return r;
-		if (!r)
+		if (!r) {
 			m->heap[0] = m->heap[--m->heap_cnt];
+			(void)source__traces(m, s, false);
+		}
 		heap_down(m->heap, m->heap_cnt, 0, comes_before, m->src);
+		r = begin_pause(m, was_tracing);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -203,7 +251,7 @@ static void find_missing(struct merge *m)
 	}
 }
 
-/* Two recordings of one process: one after the other is fine, its second beginning drops what lived at the first one's end. */
+/* Two recordings of one process: one after the other is fine, what lived at the first one's end has left with the pause. */
 static bool at_once(const struct source *a, const struct source *b)
 {
 	return source__time(a, a->scan.first_ns) < source__time(b, b->scan.last_ns) &&

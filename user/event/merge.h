@@ -11,6 +11,9 @@
  *
  * Pids. Machine n's have n << EV_MACHINE_SHIFT added; the first machine keeps its own. A machine is a boot.
  *
+ * Time that no file has traced, between the end of one recording and the next one whose probes are set, is a pause (EV_PAUSE):
+ * nothing of it is known, and no mean, rate or series is of it.
+ *
  * Counters of memtrace itself (costs, losses, symbols fired, its own CPU) are added up. Files are read twice.
  */
 #ifndef MT_EVENT_MERGE_H

@@ -214,6 +214,7 @@ int merge__translate(struct merge *m, struct source *s, struct event *ev)
 	case EV_BEGIN:
 	case EV_END:
 	case EV_MACHINE:
+	case EV_PAUSE: /* of this file alone: merge.c says when all pause */
 		return 0;
 	case EV_NVML: /* a device's own numbers: those of several machines would take turns */
 		return ev->pid || m->machines_cnt == 1;

@@ -106,6 +106,11 @@ static void see_label(struct merge_scan *s, const char *text)
 		s->ranks[rank / 8] |= (uint8_t)(1u << rank % 8);
 }
 
+static void see_traced(struct merge_scan *s, const struct event *ev)
+{
+	s->traced_ns = s->traced_ns ? s->traced_ns : ev->ts_ns;
+}
+
 static int see(struct merge_scan *s, const struct event *ev, const struct names *names)
 {
 	const char *name = names__get(names, ev->name);
@@ -129,7 +134,13 @@ static int see(struct merge_scan *s, const struct event *ev, const struct names 
 	case EV_PROC:
 		if (ev->pid == s->step_pid || !s->step_pid)
 			s->from_start = ev->flags != EV_PROC_ATTACHED;
+		if (ev->flags == EV_PROC_LAUNCHED || ev->flags == EV_PROC_EXECED)
+			see_traced(s, ev);
 		return add_pid(s, ev->pid);
+	case EV_ATTACH:
+		if (!(ev->flags & EV_ATTACH_BEGINS))
+			see_traced(s, ev);
+		return 0;
 	case EV_LABEL:
 		see_label(s, name);
 		return 0;

@@ -32,6 +32,7 @@ struct merge_scan {
 	size_t steps_cnt, steps_cap;
 	uint64_t stride, counted; /* counted: steps without numbers so far */
 	uint64_t first_ns, last_ns;
+	uint64_t traced_ns; /* from then on: a process began with its probes, or all were set; 0: neither is told */
 	uint64_t events, cut_bytes;
 	int ended;
 	uint32_t end_reason;

@@ -37,6 +37,7 @@ struct source {
 	const struct event *evs;
 	size_t cnt, at;
 	uint64_t next_ns; /* of evs[at], in the time of what is written */
+	bool has_traced, is_tracing; /* from when its probes were set, but for pauses of its own, to its end */
 	uint32_t *names, *stacks; /* this file's ids → those of what is written */
 	size_t names_cnt, stacks_cnt, stacks_cap;
 	struct map said; /* struct counter */
@@ -46,6 +47,8 @@ struct merge {
 	struct source *src;
 	size_t cnt;
 	size_t *heap, heap_cnt; /* of indices */
+	size_t tracing_cnt; /* sources that trace now; none: a pause, where one has before */
+	bool is_paused;
 	struct names *names;
 	struct rec_writer *out;
 	struct merge_machine *machines; /* .global only of use */

@@ -63,8 +63,7 @@ void model__free(struct model *m)
 	gpu__free(m->gpu);
 	free(m->ooms);
 	told__done(&m->told);
-	free(m->levels.samplers);
-	gaps__done(&m->gaps);
+	model__levels_done(m);
 	sampled__done(&m->steps_made);
 	free(m->kinds);
 	carried__done(&m->carried);
@@ -631,7 +630,7 @@ int model__handle(void *model, const struct event *ev)
 		model__paid_read(m, ev);
 		told__handle(&m->told, ev);
 		break;
-	case EV_LEVEL:
+	case EV_LEVEL: case EV_PAUSE:
 		model__level(m, ev);
 		break;
 	case EV_ATTACH:

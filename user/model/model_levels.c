@@ -23,6 +23,7 @@
 #include "model/model_blocks.h"
 #include "model/model_learned.h"
 #include "model/reports.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 
 /* --- carried blocks --------------------------------------------------------------------------------------------- */
@@ -154,6 +155,8 @@ static void model__hide_live(struct model *m)
 
 static bool model__all_traced(const struct model *m)
 {
+	if (gaps__is_open(&m->pauses))
+		return false;
 	for (size_t i = 0; i < m->levels.cnt; i++)
 		if (m->levels.samplers[i].state != EV_LEVEL_TRACED)
 			return false;
@@ -282,12 +285,67 @@ static void sampler__steps_again(struct sampler *s, uint64_t now_ns)
 	s->still_ns = 0;
 }
 
+void model__levels_done(struct model *m)
+{
+	free(m->levels.samplers);
+	gaps__done(&m->gaps);
+	gaps__done(&m->pauses);
+}
+
 /* --- events ----------------------------------------------------------------------------------------------------------- */
+
+/* Nobody saw what became of it: its memory is met again where a file goes on with it. */
+static void model__leave(struct model *m, struct proc *p)
+{
+	const struct block *b;
+	size_t pos = 0;
+
+	p->is_outside = p->is_step_cut = true;
+	model__learned_cut(p);
+	if (m->graph)
+		graph__cut(m->graph, p->pid);
+	while (p->live_cnt && (b = blocks__next(m->blocks, &pos)))
+		if (b->pid == p->pid)
+			model__ended_unseen(m, b, p);
+	if (m->gpu)
+		gpu__drop_pid(m->gpu, p->pid);
+	threads__drop_pid(m->threads, p->pid);
+}
+
+static void model__pause(struct model *m, const struct event *ev)
+{
+	struct proc *p;
+
+	if (!(ev->flags & EV_PAUSE_BEGINS)) {
+		gaps__end(&m->pauses, m->now_ns);
+		model__settle_gap(m);
+		return;
+	}
+	if (gaps__is_open(&m->pauses) || !gaps__begin(&m->pauses, m->now_ns))
+		return;
+	model__sample_gone(m);
+	model__settle_gap(m);
+	TAILQ_FOREACH(p, &m->procs.all, all)
+		model__leave(m, p);
+	carried__done(&m->carried);
+	m->last = NULL;
+	for (size_t i = 0; i < m->levels.cnt; i++)
+		sampler__steps_again(&m->levels.samplers[i], m->now_ns);
+}
+
+static uint64_t model__paused_ns(const struct model *m)
+{
+	return m->now_ns - gaps__clock(&m->pauses, m->now_ns);
+}
 
 void model__level(struct model *m, const struct event *ev)
 {
 	struct sampler *s = model__sampler(m, ev->aux);
 
+	if (ev->kind == EV_PAUSE) {
+		model__pause(m, ev);
+		return;
+	}
 	if (ev->flags >= EV_LEVEL_STATES || ev->depth > MT_LEVEL_FULL || ev->dev >= EV_WHY_MAX) {
 		m->lost[MT_LOSS_DECODE]++;
 		return;
@@ -428,7 +486,7 @@ const struct paid *model__paid(const struct model *m)
 /* Of several machines the one that has lost most, by the time since the first event. */
 static void model__report_paid(const struct model *m, struct report_sampling *ret)
 {
-	double took_ns = (double)(m->now_ns - m->start_ts_ns); /* noise below 0 is nothing: ret has 0 */
+	double took_ns = (double)(m->now_ns - m->start_ts_ns - model__paused_ns(m)); /* noise below 0 is nothing: ret has 0 */
 
 	for (size_t i = 0; i < m->levels.cnt && took_ns > 0; i++) {
 		double ratio = paid__all(&m->levels.samplers[i].paid, m->now_ns) / took_ns;
@@ -493,7 +551,8 @@ int model__report_sampling(const struct model *m, struct report_sampling *ret)
 	*ret = (struct report_sampling){ .is_on = m->levels.cnt != 0, .steps_seen = m->levels.steps_seen,
 					 .steps_traced = m->levels.steps_traced, .windows = m->levels.windows,
 					 .traced_ns = gaps__clock(&m->gaps, m->now_ns) - m->start_ts_ns,
-					 .uncounted_ns = model__uncounted_ns(m) };
+					 .uncounted_ns = model__uncounted_ns(m), .pauses = (uint32_t)m->pauses.times,
+					 .paused_ns = model__paused_ns(m) };
 	model__report_paid(m, ret);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		ret->unseen_blocks += m->devs[i]->unseen;

@@ -43,10 +43,11 @@ bool model__is_blind(const struct model *m, uint32_t pid); /* probes of its oper
 /* What is allocated now, or is over with this boundary, is of a step that is seen whole: it may be told to grow. */
 bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary);
 /* model_levels.c */
-void model__level(struct model *m, const struct event *ev); /* EV_LEVEL */
+void model__level(struct model *m, const struct event *ev); /* EV_LEVEL, EV_PAUSE */
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns); /* a boundary; took_ns 0: the first of an era */
 void model__stayed(struct model *m, const struct event *ev); /* EV_STAYED */
 void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: counters were read */
+void model__levels_done(struct model *m);
 /* model_sampled.c: of the process whose steps are counted: one is over; a traced one begins; what is under way is none */
 void model__sample_over(struct model *m, const struct proc *p, enum paid_step what, uint64_t took_ns);
 void model__sample_begins(struct model *m, const struct proc *p);

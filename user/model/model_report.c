@@ -470,6 +470,11 @@ static int model__report_kernel(const struct model *m, struct report_kernel *r)
 		err = series_acc__copy(&m->rss_kinds[i], m->now_ns, &r->kinds[i]);
 	err = err ? err : series_acc__copy(&m->pss, m->now_ns, &r->pss);
 	err = err ? err : series_acc__copy(&m->huge, m->now_ns, &r->huge);
+	series__leave_out(&r->rss, &m->pauses);
+	series__leave_out(&r->pss, &m->pauses);
+	series__leave_out(&r->huge, &m->pauses);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		series__leave_out(&r->kinds[i], &m->pauses);
 	memcpy(r->use, m->procs.use_total, sizeof(r->use));
 	r->use_unknown_cnt = procs__unknown_cnt(&m->procs);
 	return err;

@@ -437,6 +437,7 @@ static void ranks__common(struct ranks *r, const struct event *ev)
 		ranks__level(r, ev);
 		break;
 	case EV_END:
+	case EV_PAUSE:
 		ranks__all(r, ev);
 		break;
 	default:

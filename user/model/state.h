@@ -78,6 +78,7 @@ struct model {
 	struct told told;
 	struct levels levels;
 	struct gaps gaps;
+	struct gaps pauses; /* those of them of which nothing at all is known, RSS neither (EV_PAUSE) */
 	struct kinds *kinds; /* of steps, of the process whose steps are counted; NULL until there is one */
 	uint64_t kinds_of; /* steps that were told there, or could not be */
 	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */

@@ -260,7 +260,13 @@ uint64_t report_traced_from_ns(const struct report *r)
 
 uint64_t report_traced_ns(const struct report *r)
 {
-	return r->sampling.is_on ? r->sampling.traced_ns : r->run.end_ts_ns - report_traced_from_ns(r);
+	return r->sampling.is_on ? r->sampling.traced_ns :
+				   r->run.end_ts_ns - report_traced_from_ns(r) - r->sampling.paused_ns;
+}
+
+uint64_t report_seen_ns(const struct report *r)
+{
+	return r->run.end_ts_ns - r->run.start_ts_ns - r->sampling.paused_ns;
 }
 
 double report_learned__share(const struct report_learned *l)

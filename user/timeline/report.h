@@ -86,6 +86,8 @@ const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTE
 const struct report_gap *report_gap_around(const struct report *r, uint64_t from_ns, uint64_t to_ns);
 /* Time that means and rates are of: all of it since the probes were set, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
+/* Time that steps, RSS and memtrace itself were seen in: all but pauses between merged recordings. */
+uint64_t report_seen_ns(const struct report *r);
 /* When all probes were in the first process that has memory: before, they were planned, steps watched without them, and set. */
 uint64_t report_traced_from_ns(const struct report *r);
 

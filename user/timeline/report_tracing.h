@@ -135,6 +135,8 @@ struct report_sampling {
 	size_t traced_cnt;
 	uint64_t steps_seen, steps_traced; /* of all processes; traced: whole, with all probes */
 	uint64_t windows;
+	uint64_t paused_ns; /* between recordings that were merged, of all time: not even RSS is known, nor are steps */
+	uint32_t pauses;
 	uint64_t traced_ns; /* time that byte·time is of */
 	uint64_t uncounted_ns; /* steps were not counted, their marks cost too much of the budget: of the machine with most */
 	uint64_t unseen_blocks, unseen_bytes; /* whose end fell into a gap */

@@ -179,7 +179,7 @@ static enum verdict_severity when_recompiles(const struct judge *j)
 {
 	const struct report_compiles *c = &j->r->compiles;
 	const struct report_dev *d = j->f->device;
-	uint64_t all_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
+	uint64_t all_ns = report_seen_ns(j->r);
 	int is_slow = c->again_ns >= RECOMPILES_LEAST_NS && c->again_ns >= all_ns / 100 * RECOMPILES_PERCENT,
 		is_large = d && c->added && c->added >= d->peak / 100 * RECOMPILE_PERCENT;
 

@@ -201,7 +201,7 @@ const char *report_words_steps(char buf[STEPS_SAID_MAX], const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
 	bool is_some = s->is_on && s->gaps_cnt && s->steps_seen;
-	uint64_t steps = is_some ? s->steps_seen : r->marks.steps_total, ns = r->run.end_ts_ns - r->run.start_ts_ns;
+	uint64_t steps = is_some ? s->steps_seen : r->marks.steps_total, ns = report_seen_ns(r);
 	char a[24], b[24], traced[40] = "";
 
 	buf[0] = '\0';

@@ -15,7 +15,7 @@
 
 static void blocks_a_second(struct cell *c, const void *row)
 {
-	uint64_t ns = c->d->r->run.end_ts_ns - c->d->r->run.start_ts_ns;
+	uint64_t ns = report_traced_ns(c->d->r);
 
 	c->text = fmt_count(c->buf, ns ? (double)((const struct report_dev *)row)->allocs * 1e9 / (double)ns : 0);
 }

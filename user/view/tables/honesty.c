@@ -68,6 +68,17 @@ static void put_learned(struct page *p, const struct report_learned *l)
 	page__para(p, "learned", s.text);
 }
 
+/* Of the time between merged recordings nothing is known. */
+static void put_pauses(struct page *p, const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+	char a[24];
+
+	if (s->pauses)
+		page__paraf(p, "not traced", "%s between merged recordings, in %u pause%s: no mean, rate or series is of it",
+			    fmt_ns(a, s->paused_ns), s->pauses, s->pauses == 1 ? "" : "s");
+}
+
 /* Of how many steps what is said of memory is. */
 static void put_sampling(struct page *p, const struct report *r)
 {
@@ -104,6 +115,7 @@ static void put_time(struct page *p, const struct report *r)
 	else
 		sentence__add(&s, "%s; %s", a, r->run.is_live ? "it goes on" : "the end is missing");
 	page__para(p, "time covered", s.text);
+	put_pauses(p, r);
 	put_sampling(p, r);
 }
 
@@ -250,7 +262,7 @@ static void put_cost(struct page *p, const struct report *r)
 	put_price(p, r);
 	s.len = 0;
 	sentence__add(&s, "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->cost.self_cpu_ns),
-		      fmt_share(b, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
+		      fmt_share(b, (double)r->cost.self_cpu_ns, (double)report_seen_ns(r)),
 		      fmt_bytes(c, r->cost.self_rss));
 	if (r->cost.share_most > 0 && !r->cost.price.steps)
 		sentence__add(&s, "; the job loses some %s if no CPU is free for that", fmt_share(a, r->cost.share_most, 1));
@@ -463,12 +475,13 @@ void view_honesty_short(struct page *p, const struct report *r)
 		    r->run.ended ? "to the end (" : r->run.is_live ? "it goes on" : "the end is missing",
 		    !r->run.ended ? "" : !strcmp(end, "target gone") ? "the process ended" : end, r->run.ended ? ")" : "",
 		    fmt_count(b, (double)report_events_sum(r)), lost ? fmt_count(c, (double)lost) : "nothing");
+	put_pauses(p, r);
 	if (lost)
 		put_lost_rows(p, r);
 	put_generated(p, r);
 	put_measured(&s, r);
 	sentence__add(&s, "; memtrace itself %s of a core, %s RSS",
-		      fmt_share(a, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
+		      fmt_share(a, (double)r->cost.self_cpu_ns, (double)report_seen_ns(r)),
 		      fmt_bytes(b, r->cost.self_rss));
 	page__para(p, "tracing cost", s.text);
 	if (r->run.notes_cnt)

@@ -94,8 +94,6 @@ static void put_sampling(struct json *j, const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
 
-	if (!s->is_on)
-		return;
 	json__begin(j, "sampling", '{');
 	json__u64(j, "steps_seen", s->steps_seen);
 	json__u64(j, "steps_traced", s->steps_traced);
@@ -132,7 +130,12 @@ static void put_target(struct json *j, const struct report *r)
 	json__u64(j, "duration_ns", r->run.end_ts_ns - r->run.start_ts_ns);
 	json__u64(j, "traced_ns", report_traced_ns(r));
 	json__u64(j, "steps", r->marks.steps_total);
-	put_sampling(j, r);
+	if (r->sampling.pauses)
+		json__u64(j, "paused_ns", r->sampling.paused_ns);
+	if (r->sampling.is_on)
+		put_sampling(j, r);
+	else if (r->sampling.gaps_cnt)
+		put_gaps(j, r);
 }
 
 static void put_events(struct json *j, const struct report *r)

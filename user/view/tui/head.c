@@ -64,6 +64,10 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 			snprintf(text, sizeof(text), "%s steps", fmt_count(b, (double)r->marks.steps_total));
 		put_right(c, &at, TUI_TITLE, text);
 	}
+	if (r->sampling.pauses && at.w > 50) {
+		snprintf(text, sizeof(text), "%s not traced", fmt_ns(b, r->sampling.paused_ns));
+		put_right(c, &at, TUI_WARN, text);
+	}
 	if (r->compiles.again && at.w > 60) {
 		snprintf(text, sizeof(text), "%s recompile%s", fmt_count(b, (double)r->compiles.again),
 			 r->compiles.again == 1 ? "" : "s");
@@ -230,7 +234,7 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 		fmt_share(job, r->cost.price.lost, 1);
 	else if (r->cost.target_cpu_ns)
 		fmt_share(job, r->cost.share, 1);
-	fmt_share(self, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns));
+	fmt_share(self, (double)r->cost.self_cpu_ns, (double)report_seen_ns(r));
 	if (x + 50 < end)
 		snprintf(text, sizeof(text), "   costs the job %s   itself %s of a core, %s", job, self,
 			 fmt_bytes(rss, r->cost.self_rss));
