@@ -1389,6 +1389,37 @@ static void a_spike(void **state)
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 }
 
+/* No recording is kept of what is looked at while it runs: a command that reads one begins with making it. */
+static void live_commands_can_be_typed(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.r.run.is_live = 1;
+	f.r.run.ended = 0;
+	f.r.marks.steps_total = STEPS;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 5 * GIB;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = GIB;
+	set_step(57, 20 * GIB);
+	f.devs[0].peak = f.procs[0].peak = 20 * GIB;
+	f.procs[0].highest_step = f.steps[57];
+	verdict__of(&v, &f.r, NULL);
+	assert_non_null(strstr(line_of(&v, VERDICT_SPIKE)->next,
+			       "memtrace record -p 10 -d 60 -o job.mtr && memtrace report job.mtr --at peak --by op"));
+	set_step(57, 10 * GIB);
+	f.devs[0].peak = f.procs[0].peak = 10 * GIB;
+	f.procs[0].highest_step = f.steps[57];
+	verdict__of(&v, &f.r, NULL);
+	assert_non_null(strstr(line_of(&v, VERDICT_STATE)->next, "memtrace record -p 10 -d 10 --max-overhead none "
+			       "-o all.mtr && memtrace estimate all.mtr --optimizer 8bit"));
+	for (size_t i = 0; i < v.cnt; i++)
+		assert_null(strstr(v.lines[i].next, "FILE"));
+	f.procs[0].gone = 1; /* nothing is left to record */
+	f.r.run.is_live = 0;
+	verdict__of(&v, &f.r, NULL);
+	assert_non_null(strstr(line_of(&v, VERDICT_STATE)->next, "memtrace estimate FILE --optimizer 8bit"));
+}
+
 static void a_recompile(void **state)
 {
 	struct report_recompile row = { .function = (char *)"forward (train.py:36)",
@@ -1500,6 +1531,7 @@ int main(void)
 		cmocka_unit_test_setup(jobs_on_two_devices, sound),
 		cmocka_unit_test_setup(jobs_of_many_processes, sound),
 		cmocka_unit_test_setup(a_spike, sound),
+		cmocka_unit_test_setup(live_commands_can_be_typed, sound),
 		cmocka_unit_test_setup(a_recompile, sound),
 		cmocka_unit_test_setup(a_peak_outside_of_steps, sound),
 		cmocka_unit_test_setup(hostile_reports_are_survived, sound),

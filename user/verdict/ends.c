@@ -27,7 +27,10 @@ static void say_who_held(struct verdict_line *l, const struct judge *j, const st
 	if (j->r->sampling.is_on)
 		return;
 	say(l->next, "what held it, by module: ");
-	say_command(l, "memtrace report %s --by module --at %.3fs", j->file, (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
+	if (is_kept(j))
+		say_report(j, l, "--by module --at %.3fs", (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
+	else
+		say_report(j, l, "--by module --at peak");
 	if (o->kind != OOM_DEATH && j->r->devs_cnt > 1)
 		say_command(l, " --device %s", dev_name(o->dev, dev));
 	if (j->r->procs_cnt > 1)

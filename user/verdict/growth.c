@@ -27,7 +27,7 @@ static void say_leak_next(const struct judge *j, struct verdict_line *l, const s
 {
 	char by[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX];
 	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
-	uint32_t pid = j->r->run.is_live && !j->has_file ? facts_to_record(j->r) : 0;
+	uint32_t pid = is_kept(j) ? 0 : facts_to_record(j->r);
 
 	if (row->held == HELD_GRAPH)
 		say(l->next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; ",
@@ -41,7 +41,7 @@ static void say_leak_next(const struct judge *j, struct verdict_line *l, const s
 	if (pid)
 		say_command(l, "memtrace record -p %u -d 60 -o leak.mtr && memtrace report leak.mtr --leaks", pid);
 	else
-		say_command(l, "memtrace report %s --leaks", j->file);
+		say_report(j, l, "--leaks");
 }
 
 /* ", made at train.py:42 in collect"; of what was caught: how sure that is. */

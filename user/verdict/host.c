@@ -78,7 +78,7 @@ static void say_malloc(const struct judge *j, struct verdict_line *l, const stru
 		return;
 	}
 	say(l->next, "what made most of them: ");
-	say_command(l, "memtrace report %s --at peak --device host --by %s", j->file, j->r->stacks.cnt ? "stack" : "op");
+	say_report(j, l, "--at peak --device host --by %s", j->r->stacks.cnt ? "stack" : "op");
 }
 
 void say_beside(const struct judge *j, struct verdict_line *l)

@@ -228,14 +228,15 @@ static void say_when(char *text, const struct judge *j, const struct report_dev 
 		say_steps(text, f->near, f->cnt, f->is_cut ? " last" : "");
 }
 
-/* What says it to the byte. estimate refuses recordings of some steps: with the command that makes one of all. */
+/* What says it to the byte. estimate refuses recordings of some steps: then, or where none is kept, one is made first. */
 static void say_estimate(const struct judge *j, struct verdict_line *l, const char *how)
 {
 	uint32_t pid = facts_to_record(j->r);
-	uint64_t seen = j->r->sampling.steps_seen, span_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
+	uint64_t seen = j->r->sampling.is_on ? j->r->sampling.steps_seen : j->r->marks.steps_total;
+	uint64_t span_ns = report_seen_ns(j->r);
 	uint64_t wait_s = seen ? span_ns / seen * ALL_STEPS / 1000000000 : 0;
 
-	if (!j->r->sampling.is_on)
+	if (!j->r->sampling.is_on && is_kept(j))
 		say_command(l, "memtrace estimate %s %s", j->file, how);
 	else if (pid)
 		say_command(l, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate "
@@ -271,7 +272,7 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 	} else if (is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
 		say(l->next, "half the batch saves up to %s; which modules keep most: ",
 		    fmt_bytes(a, at_peak(d, CAT_ACTIVATION) / 2));
-		say_command(l, "memtrace report %s --by module", j->file);
+		say_report(j, l, "--by module");
 	}
 }
 
@@ -360,7 +361,7 @@ static void say_peaks(const struct judge *j, struct verdict_line *l)
 	if (j->r->run.is_live)
 		say_command(l, "memtrace -p %u", jobs->first[0].highest->pid);
 	else
-		say_command(l, "memtrace report %s --pid %u", j->file, jobs->first[0].highest->pid);
+		say_report(j, l, "--pid %u", jobs->first[0].highest->pid);
 }
 
 void say_peak(const struct judge *j, struct verdict_line *l)

@@ -78,6 +78,9 @@ struct judge;
 #define ALL_STEPS_S 10		/* so long all steps are recorded for estimate, and as long as … */
 #define ALL_STEPS 20		/* … so many take */
 
+/* --- what is to be typed */
+#define RECORD_S 60 /* a recording that is made to look closer, in a live view */
+
 /* --- what tracing cost: steps took longer by … */
 #define PRICE_OTHERS 10 /* … so many times what the probes' time and memtrace's own explain: that was other work */
 

@@ -7,6 +7,7 @@
 #define MT_VERDICT_SAY_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,11 @@ static inline void say_command(struct verdict_line *l, const char *fmt, ...)
 		l->command_len = 0;
 	}
 }
+
+/* There is a recording, or will be, whose name can be typed. */
+bool is_kept(const struct judge *j);
+/* `memtrace report` of it with such options; where none is kept, of one that is made first. */
+void say_report(const struct judge *j, struct verdict_line *l, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* A name of the target's, or what stands for none. */
 static inline const char *name(char buf[TEXT_BYTES_MAX], const char *text, const char *none)

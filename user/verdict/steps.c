@@ -39,14 +39,14 @@ void say_rank(const struct judge *j, struct verdict_line *l)
 		say(l->text, "%u %% above", percent(f.peak - f.median, f.median));
 	say(l->text, " the median of %zu ranks (%s)", f.cnt, fmt_bytes(b, f.median));
 	say(l->next, "brought down to the median it saves %s; what it has more of: ", fmt_bytes(a, f.peak - f.median));
-	say_command(l, "memtrace report %s --rank %u --by %s", j->file, f.rank, table_of(j->r, f.rank,
-		    f.peak - f.median));
+	say_report(j, l, "--rank %u --by %s", f.rank, table_of(j->r, f.rank, f.peak - f.median));
 }
 
 /* --- a spike --------------------------------------------------------------------------------------------- */
 
 void say_spike(const struct judge *j, struct verdict_line *l)
 {
+	const char *by = facts_of_peak_module(j->r).cnt ? "module" : "op";
 	const struct facts_steps *f = &j->f->steps;
 	char a[24], b[24];
 
@@ -60,8 +60,10 @@ void say_spike(const struct judge *j, struct verdict_line *l)
 		say(l->text, ", alone of %zu steps", f->cnt);
 	say(l->next, "capped it saves %s; what step %" PRIu64 " has more of (a longer batch, an evaluation?): ",
 	    fmt_bytes(a, f->peak - f->median), f->proc->highest_step.number);
-	say_command(l, "memtrace report %s --at step:%" PRIu64 " --by %s", j->file, f->proc->highest_step.number,
-		    facts_of_peak_module(j->r).cnt ? "module" : "op");
+	if (is_kept(j))
+		say_report(j, l, "--at step:%" PRIu64 " --by %s", f->proc->highest_step.number, by);
+	else /* the next one that is as high */
+		say_report(j, l, "--at peak --by %s", by);
 }
 
 /* Its window came when it was over: how high, and when, is what the kernel kept of it. */
@@ -89,7 +91,7 @@ static void say_recompile_next(const struct judge *j, struct verdict_line *l, co
 		    "torch._dynamo.config.allow_unspec_int_on_nn_module = True");
 	} else {
 		say(l->next, "all of them, and why: ");
-		say_command(l, "memtrace report %s -v", j->file);
+		say_report(j, l, "-v");
 	}
 }
 
@@ -110,7 +112,7 @@ void say_given_up(const struct judge *j, struct verdict_line *l)
 void say_recompiles(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_compiles *c = &j->r->compiles;
-	uint64_t all_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
+	uint64_t all_ns = report_seen_ns(j->r);
 	const struct report_recompile_why *w = &c->whys[0];
 	char a[24], b[24], text[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
 
