@@ -241,6 +241,24 @@ def test_diff_of_batches():
         mt.check("compared" in text and any("more (--top, --json)" in line for line in text.splitlines()[-2:]), text)
 
 
+def test_diff_of_an_attach_and_a_start():
+    """The same script, attached to in mid-run and from its start: nothing has grown, by operator neither."""
+    with mt.scratch() as d:
+        with mt.job("transformer", "--quiet") as job:
+            record(job, d / "a.mtr")
+        mt.ok(mt.memtrace("record", "-o", d / "b.mtr", "--", mt.PYTHON, mt.JOBS / "transformer.py", "--quiet", "--steps", 20,
+                          timeout=180))
+        found = mt.json.loads(mt.ok(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--json")).stdout)
+        text = mt.ok(mt.memtrace("diff", d / "a.mtr", d / "b.mtr")).stdout
+        grown = [r for r in found["rows"] if r["change"]["at_peak"] > 0.01 * 28 * 2**20 and not r.get("before_attach")]
+        before = [r["name"] for r in found["rows"] if r.get("before_attach")]
+        mt.check(not grown, f"operators that have grown: {grown}")
+        mt.check("(no operator open)" in before and len(before) >= 2 and before == [r["name"] for r in found["rows"]][-len(before):], f"{before}")
+        mt.check("Allocated before the attach, so of no known operator: 1.50 MiB of A's peak, 0 B of B's." in " ".join(text.split()), text)
+        names = mt.json.loads(mt.ok(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "name", "--json")).stdout)["rows"]
+        mt.check(names and all(r["change"].get("live") is None for r in names), f"the end of a job that is over: {names[:2]}")
+
+
 def test_diff_says_what_does_not_compare():
     job = mt.shared_job("mlp")
     with mt.scratch() as d:

@@ -297,6 +297,66 @@ static void test_what_is_said(void **state)
 	free(text);
 }
 
+/* A was attached in mid-run, B was not: that blocks have operators in B alone is no growth. What allocates more has grown. */
+static void test_before_the_attach(void **state)
+{
+	static const char *const paths[] = { "a.mtr", "b.mtr" };
+	struct report_dev devs[] = { { .dev = MT_DEV_CPU, .peak = 20000, .preexisting_bytes = 1500 },
+				     { .dev = MT_DEV_CPU, .peak = 20000 } };
+	const struct view_opts opts = { .top = 9 };
+	static struct fake a, b;
+	struct diff_side sides[2];
+	struct diff_view v = { .sides = sides, .paths = paths, .by = DIFF_BY_OP };
+	struct diff d;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	(void)state;
+	a.from_ops[0] = b.from_ops[0] = op("empty", 0, 0, 0, 0, 0);
+	a.from_ops[1] = b.from_ops[1] = op("grown", 0, 0, 0, 0, 0);
+	a.from_ops[2] = b.from_ops[2] = op("large", 0, 0, 0, 0, 0);
+	b.from_ops[3] = op("zeros", 0, 0, 0, 0, 0);
+	a.to_ops[0] = op("empty", 5000, 0, 100, 50000, 50);
+	a.to_ops[1] = op("grown", 2000, 0, 10, 1000, 50);
+	a.to_ops[2] = op("large", 2000, 0, 10, 1000, 50);
+	b.to_ops[0] = op("empty", 5800, 0, 100, 50000, 50);
+	b.to_ops[1] = op("grown", 2500, 0, 15, 1500, 50);
+	b.to_ops[2] = op("large", 3500, 0, 10, 1000, 50);
+	b.to_ops[3] = op("zeros", 600, 0, 0, 0, 5);
+	fake__make(&a, 3, 10, 2, 0);
+	fake__make(&b, 4, 10, 2, 10); /* by the mean, zeros has grown most */
+	a.to.ops.none = (struct report_op){ .at_peak = 1500 };
+	a.to.devs = &devs[0];
+	b.to.devs = &devs[1];
+	a.to.devs_cnt = b.to.devs_cnt = 1;
+	sides[0] = a.side;
+	sides[1] = b.side;
+	assert_int_equal(diff__make(&d, &sides[0], &sides[1], DIFF_BY_OP), 0);
+	assert_true(d.before_a == 1500 && d.before_b == 0);
+	assert_int_equal(d.cnt, 5);
+	assert_false(find(&d, "grown")->is_before); /* it allocates more a step */
+	assert_false(find(&d, "large")->is_before); /* 1500 is more than what is left */
+	assert_true(find(&d, "zeros")->is_before && find(&d, "empty")->is_before);
+	assert_true(find(&d, "(no operator open)")->is_before);
+	for (size_t i = 0; i < d.cnt; i++)
+		assert_int_equal(d.rows[i].is_before, i >= 2);
+	v.diff = &d;
+	devs[1].peak = 30000;
+	assert_int_equal(diff_view_text(f, &v, &opts), 0);
+	fclose(f);
+	assert_non_null(strstr(text, "most in operator large, by 1.46 KiB"));
+	assert_non_null(strstr(text, "Allocated before the attach, so of no known operator: 1.46 KiB of A's peak, "));
+	free(text);
+	diff__done(&d);
+	devs[1].preexisting_bytes = 1500; /* both were */
+	b.to.ops.none.at_peak = 1500;
+	assert_int_equal(diff__make(&d, &sides[0], &sides[1], DIFF_BY_OP), 0);
+	assert_false(find(&d, "empty")->is_before);
+	diff__done(&d);
+	a.to.devs = b.to.devs = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +366,7 @@ int main(void)
 		cmocka_unit_test(test_means),
 		cmocka_unit_test(test_means_without_gaps),
 		cmocka_unit_test(test_what_is_said),
+		cmocka_unit_test(test_before_the_attach),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

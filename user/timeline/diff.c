@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/names.h"
+#include "timeline/diff_before.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 
@@ -376,13 +377,22 @@ static void put_modules(struct parts *p, const struct diff_side *s)
 	free(to);
 }
 
+/* What none of them has left says nothing of what they held. */
+static bool have_exited(const struct report *r)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].gone != 1)
+			return false;
+	return r->procs_cnt && !r->names.cnt;
+}
+
 /* Of one name are two rows here, which parts__fold makes one. */
-static void put_name(struct parts *p, const char *name, uint64_t peak, uint64_t end)
+static void put_name(struct parts *p, const char *name, uint64_t peak, double end)
 {
 	struct part *x = parts__add(p, name);
 
 	x->v[DIFF_PEAK] = (double)peak;
-	x->v[DIFF_END] = (double)end;
+	x->v[DIFF_END] = end;
 }
 
 static void put_names(struct parts *p, const struct diff_side *s)
@@ -390,14 +400,14 @@ static void put_names(struct parts *p, const struct diff_side *s)
 	char name[2 * NAME_BYTES_MAX];
 
 	for (size_t i = 0; i < s->named_cnt && !p->err; i++)
-		put_name(p, s->named[i].name, s->named[i].bytes, 0);
+		put_name(p, s->named[i].name, s->named[i].bytes, have_exited(s->end) ? NAN : 0);
 	for (size_t i = 0; i < s->end->names.cnt && !p->err; i++) {
 		const struct report_tensor *t = &s->end->names.rows[i];
 
 		if (t->kind == EV_TENSOR_GRADIENT)
 			continue;
 		tensor_name(name, sizeof(name), t->kind, t->root, t->key, t->path);
-		put_name(p, name, 0, t->size);
+		put_name(p, name, 0, (double)t->size);
 	}
 }
 
@@ -441,7 +451,7 @@ uint64_t diff_side__traced_ns(const struct diff_side *s)
 {
 	if (s->is_sampled)
 		return s->to->sampling.traced_ns - s->from->sampling.traced_ns;
-	return s->to_ns > s->from_ns ? s->to_ns - s->from_ns : 0;
+	return s->to_ns > s->from_ns ? s->to_ns - s->from_ns - (s->to->sampling.paused_ns - s->from->sampling.paused_ns) : 0;
 }
 
 /* Between traced steps nobody counted, and what is there at the end may be what nobody saw go. */
@@ -609,6 +619,7 @@ int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_si
 		qsort(ret->rows, ret->cnt, sizeof(*ret->rows), by_growth);
 	if (has_fallen(a, b))
 		turn_round(ret->rows, ret->cnt);
+	r = r ? r : diff__before(ret, a, b, by);
 	parts__done(&pa);
 	parts__done(&pb);
 	return r;

@@ -42,13 +42,15 @@ struct diff_row {
 	char *name; /* of a stack its frames, innermost first, a line each: what both sides are matched by */
 	const struct report_stack *stack; /* BY_STACK: of A or B, for its frames; NULL: blocks without one */
 	double a[DIFF_VALUES], b[DIFF_VALUES];
+	bool is_before; /* it may differ by blocks from before the attach alone (timeline/diff_before.h) */
 };
 
 struct diff {
-	struct diff_row *rows; /* by growth, what shrank last */
+	struct diff_row *rows; /* by growth, what shrank last; those that may differ by what was before the attach behind all */
 	size_t cnt;
 	int per_step; /* both have steps */
 	int is_sampled; /* one side is */
+	double before_a, before_b; /* of its peak, from before the attach, so of no known row; 0: rows do not rest on that */
 };
 
 /* Devices and categories of all; ret is the caller's, for diff__done. 0 or -ENOMEM. */

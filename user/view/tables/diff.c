@@ -28,6 +28,17 @@ static const char *const value_keys[DIFF_VALUES] = {
 	[DIFF_BYTES] = "alloc_bytes", [DIFF_FIRED] = "count",
 };
 
+/* A stack goes by its innermost Python function, else by its innermost one. */
+static const char *row_name(const struct diff_row *r)
+{
+	const struct report_stack *s = r->stack;
+
+	for (size_t i = 0; s && i < s->frames_cnt; i++)
+		if (s->frames[i].kind == EV_FRAME_PYTHON)
+			return s->frames[i].function;
+	return s ? s->frames[0].function : r->name;
+}
+
 /* --- what the two do not have in common ----------------------------------------------------------------------- */
 
 struct notes {
@@ -87,8 +98,32 @@ static void note_side(struct notes *n, const struct diff_side *s, char name)
 				"in both.", name);
 }
 
-static void notes__fill(struct notes *n, const struct diff_side *s)
+/* They are the table's last rows, and so may not be shown. */
+static void note_before(struct notes *n, const struct diff_view *v)
 {
+	char x[24], y[24], name[TEXT_BYTES_MAX], some[120] = "";
+	size_t rows = 0, len = 0;
+
+	for (size_t i = 0; i < v->diff->cnt; i++) {
+		const struct diff_row *r = &v->diff->rows[i];
+
+		if (!r->is_before || rows++ >= 2)
+			continue;
+		text_fit(name, sizeof(name), row_name(r), 32);
+		len += (size_t)snprintf(some + len, sizeof(some) - len, "%s%.50s", len ? ", " : "", name);
+	}
+	if (rows)
+		snprintf(notes__next(n), sizeof(n->text[0]), "Allocated before the attach, so of no known %s: %s of A's peak, "
+				"%s of B's. It is no growth that rows differ by that alone: %s%s, behind all others.",
+			 by_words[v->by], fmt_bytes(x, (uint64_t)v->diff->before_a),
+			 fmt_bytes(y, (uint64_t)v->diff->before_b), some, rows > 2 ? " \xe2\x80\xa6" : "");
+}
+
+static void notes__fill(struct notes *n, const struct diff_view *v)
+{
+	const struct diff_side *s = v->sides;
+
+	note_before(n, v);
 	note_sources(n, s[0].end, s[1].end, "AB");
 	note_sources(n, s[1].end, s[0].end, "BA");
 	note_side(n, &s[0], 'A');
@@ -147,17 +182,6 @@ static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
 	return n;
 }
 
-/* A stack goes by its innermost Python function, else by its innermost one. */
-static const char *row_name(const struct diff_row *r)
-{
-	const struct report_stack *s = r->stack;
-
-	for (size_t i = 0; s && i < s->frames_cnt; i++)
-		if (s->frames[i].kind == EV_FRAME_PYTHON)
-			return s->frames[i].function;
-	return s ? s->frames[0].function : r->name;
-}
-
 /* --- the conclusion -------------------------------------------------------------------------------------------- */
 
 #define SAID_BYTES 400
@@ -186,7 +210,7 @@ static const struct diff_row *row_changed(const struct diff_view *v, const struc
 
 		if (isnan(change) || change <= 0 || change < most || !is_in(r, in))
 			continue;
-		if (v->by == DIFF_BY_MODULE && r->name[0] == '(')
+		if (r->is_before || (v->by == DIFF_BY_MODULE && r->name[0] == '('))
 			continue;
 		if (change > most) {
 			best = r;
@@ -408,7 +432,7 @@ int diff_view_text(FILE *out, const struct diff_view *v, const struct view_opts 
 	put_side(&p, &v->sides[0], v->paths[0], 'A');
 	put_side(&p, &v->sides[1], v->paths[1], 'B');
 	put_table(&p, v, opts->top);
-	notes__fill(&notes, v->sides);
+	notes__fill(&notes, v);
 	if (notes.cnt)
 		page__end_line(&p);
 	for (size_t i = 0; i < notes.cnt; i++)
@@ -485,7 +509,7 @@ int diff_view_md(FILE *out, const struct diff_view *v, const struct view_opts *o
 	}
 	md_table(&p, v, opts->top);
 	page__put(&p, "\n");
-	notes__fill(&notes, v->sides);
+	notes__fill(&notes, v);
 	for (size_t i = 0; i < notes.cnt; i++)
 		page__printf(&p, "\n%s\n", notes.text[i]);
 	return page__done(&p);
@@ -530,7 +554,7 @@ int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts 
 
 	if (err)
 		return err;
-	notes__fill(&notes, v->sides);
+	notes__fill(&notes, v);
 	json__str(&j, "by", by_keys[v->by]);
 	json__str(&j, "per", v->diff->per_step ? "step" : "second");
 	say_all(said, v);
@@ -553,6 +577,8 @@ int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts 
 		json_values(&j, "a", r, r->a);
 		json_values(&j, "b", r, r->b);
 		json_values(&j, "change", r, NULL);
+		if (r->is_before)
+			json__bool(&j, "before_attach", 1);
 		json__end(&j, '}');
 	}
 	json__end(&j, ']');
