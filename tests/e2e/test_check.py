@@ -3,10 +3,13 @@
 import json
 import os
 import re
+import shlex
 import signal
 
 import grown
 import mt
+import test_mcp
+import test_tui
 
 LANDING = {"names_of_jobs_that_ended", "gates"}
 
@@ -108,6 +111,84 @@ def test_gates():
         mt.check(not [x for x in text.splitlines() if x.startswith("  aten::") and x.split()[1:] == ["0", "B"] * 9], "rows of nothing")
         mt.check(len(lines) == 1 + 3 and lines[0].count("|") == lines[1].count("|"), md)
         mt.expect_failure(diff("--by", "process"), 2, "--by rank")
+
+
+def check_report_of_one(path, rep, pid, peak):
+    """Its report, its leaks, its estimate, and the commands that are proposed are about it alone."""
+    one = json.loads(mt.ok(mt.memtrace("report", path, "--pid", pid, "--json")).stdout)
+    mt.check(one["target"]["choice"] == f"--pid {pid}" and "jobs" not in one["target"] and rep["target"]["jobs"] == 2, f"{rep['target']}")
+    commands = [v["command"] for v in one["verdict"] if v["command"].startswith(("memtrace report", "memtrace estimate"))]
+    mt.check(commands and all(f" FILE --pid {pid}" in c for c in commands), f"{one['verdict']}")
+    for command in commands:  # as they are pasted
+        mt.ok(mt.memtrace(*shlex.split(command.replace(" FILE ", f" {path} "))[1:]))
+    mt.check(" grow" in mt.ok(mt.memtrace("report", path, "--pid", pid, "--leaks")).stdout, "its leaks")
+    nodes = [json.loads(x) for x in mt.ok(mt.memtrace("report", path, "--pid", pid, "--flow", "--json")).stdout.splitlines()]
+    mt.check({n["pid"] for n in nodes if "pid" in n} == {pid}, f"{nodes[:3]}")
+    estimate = json.loads(mt.ok(mt.memtrace("estimate", path, "--pid", pid, "--json")).stdout)
+    mt.check(estimate["peak"] == peak, f"{estimate['peak']}, {peak}")
+
+
+def check_screen_of_one(path, pid):
+    with test_tui.Tmux(f"{mt.MEMTRACE} report {path} --tui --pid {pid}") as tui:
+        tui.wait(rf"memtrace  {pid}  .*detached.*at the peak")
+        tui.keys("[")  # a moment that is read again, of it alone
+        tui.wait(r"category +then +at peak.*[\d.]+ m?s(, step \d+)?: [\d.]+ [KM]?i?B")
+        tui.keys("9")
+        mt.check(len(re.findall(r"^ +\d+ /.* (running|detached) ", tui.still().split("9 Processes")[1], re.M)) == 1, tui.screen())
+        tui.keys("q")
+        mt.check(tui.check_restored() == 0, tui.history())
+
+
+def check_limit_of_one(path, pid, peak):
+    def check(*args):
+        return mt.memtrace("check", path, "--max-peak", *args)
+    within, above = check(peak, "--pid", pid), check(peak - 1, "--pid", pid)
+    mt.check((within.returncode, above.returncode) == (0, 5), f"{within} {above}")
+    mt.check(f"cpu (--pid {pid}) had" in " ".join(within.stdout.split()) and "together" not in within.stdout, within.stdout)
+    for args in ((), ("--md",)):
+        text = " ".join(mt.ok(check("1T", *args)).stdout.split())
+        mt.check(f"2 jobs had that together: --pid or --rank chooses one (memtrace report {path} --by process" in text, text)
+    mt.check(json.loads(mt.ok(check("1T", "--json")).stdout)["jobs"] == 2, "jobs in JSON")
+
+
+def check_diff_of_one(path, a, b, peaks):
+    def diff(*args):
+        return json.loads(mt.ok(mt.memtrace("diff", path, path, "--json", *args)).stdout)
+    for chosen, pids in ((f"{a},{b}", (a, b)), (a, (a, a))):
+        doc = diff("--pid", chosen, "--by", "device")
+        cpu = next(r for r in doc["rows"] if r["name"] == "cpu")
+        mt.check((cpu["a"]["at_peak"], cpu["b"]["at_peak"]) == tuple(peaks[p] for p in pids), f"{cpu}, {peaks}")
+        mt.check([doc[s]["choice"] for s in "ab"] == [f"--pid {p}" for p in pids] and not any("jobs" in n for n in doc["notes"]), f"{doc}")
+    named = diff("--pid", a, "--by", "name", "--top", 1000)["rows"]
+    mt.check(0 < sum(r["a"]["at_peak"] for r in named) <= peaks[a], f"{named}, {peaks[a]}")
+    mt.check(len([n for n in diff()["notes"] if re.match(r"[AB] is 2 jobs together: --pid or --rank", n)]) == 2, "what is of several jobs")
+    mt.expect_failure(mt.memtrace("diff", path, path, "--pid", f"{a},1"), 1, "has no process 1", "--pid A,B is process A of the first")
+    for args, pids in (({"pid_before": a, "pid_after": b}, (a, b)), ({"pid_after": b}, (b, b))):
+        said, = test_mcp.talk([path], [test_mcp.call("diff", before=path.name, after=path.name, by="device", **args)])
+        doc = said["result"]["structuredContent"]
+        mt.check(tuple(doc[s]["choice"] for s in "ab") == tuple(f"--pid {p}" for p in pids), f"{doc}")
+    small, large = sorted((a, b), key=peaks.get)
+    mt.check(mt.memtrace("diff", path, path, "--pid", f"{small},{large}", "--fail-if", "peak+0%").returncode == 5, "it grew")
+    mt.check(mt.memtrace("diff", path, path, "--pid", f"{large},{small}", "--fail-if", "peak+0%").returncode == 0, "it shrank")
+
+
+def test_one_of_several_jobs():
+    """Two jobs in one recording: report, check, diff and estimate of one of them, by --pid; and what they say without."""
+    with mt.scratch() as tmp, mt.job("mlp", "--width", 64) as a, mt.job("mlp", "--width", 256) as b:
+        path = tmp / "a.mtr"
+        with mt.start("record", "-p", str(a.pid), "-p", str(b.pid), "-o", str(path)) as tracer:
+            def is_there(rep):
+                steps = {s["pid"] for s in rep.get("phases", {}).get("steps", [])}
+                return {a.pid, b.pid} <= steps and grown.knows_python(rep) and {t["pid"] for t in rep["names"]["list"]} >= {a.pid, b.pid}
+            grown.wait(tracer, path, is_there, "steps and names of both")
+            mt.finish(tracer, path)
+        rep = mt.report(path)
+        peaks = {p["pid"]: p["peak"] for p in rep["processes"] if p["pid"] in (a.pid, b.pid)}
+        mt.check(len(set(peaks.values())) == 2 and sum(peaks.values()) >= rep["devices"]["cpu"]["peak"] > max(peaks.values()), f"{peaks}")
+        check_report_of_one(path, rep, b.pid, peaks[b.pid])
+        check_screen_of_one(path, b.pid)
+        check_limit_of_one(path, a.pid, peaks[a.pid])
+        check_diff_of_one(path, a.pid, b.pid, peaks)
 
 
 def test_names_of_jobs_that_ended():

@@ -254,6 +254,19 @@ static void test_commands(void **state)
 	}
 }
 
+static void test_one_of_several_jobs(void **state)
+{
+	struct options o;
+	struct err e;
+
+	(void)state;
+	assert_int_equal(parse(&o, "diff a.mtr b.mtr --pid 1,2 -p 3", &e), 0);
+	assert_true(o.pids_cnt == 2 && o.pids[0] == 1 && o.pids_b[0] == 2 && o.pids[1] == 3 && o.pids_b[1] == 3);
+	assert_int_equal(parse(&o, "report a.mtr --pid 1 --leaks", &e), 0);
+	assert_int_equal(parse(&o, "report a.mtr --rank 1 --tui", &e), 0);
+	assert_int_equal(parse(&o, "report a.mtr --pid 1 --flow --steps 1", &e), 0);
+}
+
 static void test_words_about_it(void **state)
 {
 	struct options o;
@@ -402,6 +415,13 @@ static void test_refused_gates(void **state)
 		{ "diff a.mtr b.mtr -o x.html --md", "-o writes a page" },
 		{ "mcp", "which recordings?" },
 		{ "mcp -", "'-'" },
+		{ "diff a.mtr b.mtr --pid 1,", "'' is not a process id" },
+		{ "diff a.mtr b.mtr --pid ,1", "'' is not a process id" },
+		{ "diff a.mtr b.mtr --pid 1,2,3", "'2,3' is not a process id" },
+		{ "diff a.mtr b.mtr --pid 1 --rank 0", "both name processes" },
+		{ "check a.mtr --max-peak 1G --pid 1,2", "'1,2' is not a process id" },
+		{ "estimate a.mtr --pid 1,2", "two recordings" },
+		{ "report a.mtr --pid 1 --leaks --at peak", "another view" },
 		{ "check a.mtr", "--max-peak" },
 		{ "check --max-peak 1G", "FILE.mtr" },
 		{ "check a.mtr --max-peak 0", "limit" },
@@ -763,7 +783,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_config), cmocka_unit_test(test_wrong_config), cmocka_unit_test(test_config_of_others),
 		cmocka_unit_test(test_live), cmocka_unit_test(test_own_budget),	  cmocka_unit_test(test_commands),
-		cmocka_unit_test(test_words_about_it),
+		cmocka_unit_test(test_one_of_several_jobs), cmocka_unit_test(test_words_about_it),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_gates),	  cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_sizes),	  cmocka_unit_test(test_durations),

@@ -863,6 +863,30 @@ static void several_jobs(void **state)
 		 "Peak 10.0 GiB on cuda:0, nearly all of process 11 (train.py), after", "");
 }
 
+/* What was chosen is in every command, but for those that choose for themselves. */
+static void commands_are_of_what_was_chosen(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.r.run.choice = (char *)"--pid 10";
+	f.leaks[0] = (struct report_leak){ .op = (char *)"aten::add", .region = (char *)"", .pid = 10, .dev = MT_DEV_CUDA0,
+					   .per_step = 1, .sure = SURE_HIGH, .bytes_slope = 4.0 * MIB, .blocks_slope = 1,
+					   .live = 400 * MIB, .grown = 400 * MIB, .blocks = 100, .grown_blocks = 100 };
+	f.r.leaks.rows = f.leaks;
+	f.r.leaks.cnt = f.r.leaks.total = 1;
+	v = judged();
+	assert_string_equal(verdict_command(line_of(&v, VERDICT_LEAK)), "memtrace report job.mtr --pid 10 --leaks");
+	verdict__of(&v, &f.r, NULL);
+	assert_string_equal(verdict_command(line_of(&v, VERDICT_LEAK)), "memtrace report FILE --pid 10 --leaks");
+	f.r.leaks.cnt = f.r.leaks.total = 0;
+	f.r.run.choice = (char *)"--pid 10 --pid 11";
+	set_proc(0, 10, 1, 3 * GIB, "python train.py");
+	set_proc(1, 11, 2, 2 * GIB, "python eval.py");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB, "Peaks of 2 jobs: ",
+		 "the first one alone: memtrace report job.mtr --pid 10");
+}
+
 /* The sentence is of one device: what a job has on another one is no part of it. */
 static void jobs_on_two_devices(void **state)
 {
@@ -1527,6 +1551,7 @@ int main(void)
 		cmocka_unit_test_setup(workers_that_grow, sound),
 		cmocka_unit_test_setup(holes_of_the_allocator, sound),
 		cmocka_unit_test_setup(several_jobs, sound),
+		cmocka_unit_test_setup(commands_are_of_what_was_chosen, sound),
 		cmocka_unit_test_setup(jobs_of_ranks, sound),
 		cmocka_unit_test_setup(jobs_on_two_devices, sound),
 		cmocka_unit_test_setup(jobs_of_many_processes, sound),

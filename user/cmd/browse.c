@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "record/replay.h"
 #include "timeline/report.h"
@@ -30,6 +31,7 @@ static int on_sample(void *ctx, const struct report *now)
 
 struct browse {
 	const struct options *o;
+	const struct chosen *chosen;
 	struct tui *tui;
 	struct pollfd fds[2]; /* keys, and the signals that end it */
 	uint64_t start_ns;    /* of the trace */
@@ -73,6 +75,7 @@ static int moment_reached(void *ctx, struct report *then)
 	struct moment *m = ctx;
 
 	m->then = then;
+	chosen__tell_cost(m->b->chosen, then);
 	return -ECANCELED; /* what comes later is of no interest */
 }
 
@@ -85,7 +88,7 @@ static int read_moment(struct browse *b, uint64_t rel_ns)
 	struct report *rest = NULL;
 	struct err why = { 0 };
 	struct replay_end end;
-	int r = replay_run(b->o->file, &ro, &rest, &end, &why);
+	int r = chosen__run(b->chosen, b->o->file, &ro, &rest, &end, &why);
 
 	report__free(rest);
 	if (!m.then && r == -ECANCELED)
@@ -123,14 +126,15 @@ static int browse(struct browse *b)
 	return r < 0 ? r : 0;
 }
 
-int report_browse(const struct options *o, struct err *err)
+int report_browse(const struct options *o, const struct chosen *chosen, struct err *err)
 {
 	struct replay_opts ro = { .top = o->top ? o->top : TOP_BROWSE, .classes = o->classes, .sample = on_sample };
 	struct report *rep = NULL;
 	struct replay_end end = { 0 };
 	uint64_t damaged = 0;
 	char path[TEXT_BYTES_MAX];
-	struct browse b = { .o = o, .fds = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } } };
+	struct browse b = { .o = o, .chosen = chosen,
+			    .fds = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } } };
 	struct tui *t;
 	int r, code = EXIT_OK;
 
@@ -141,7 +145,7 @@ int report_browse(const struct options *o, struct err *err)
 	t = ro.ctx = b.tui = tui__new(&(struct tui_opts){ .color = view_opts_of(o).color, .file = shell_word(path, o->file) });
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = replay_run(o->file, &ro, &rep, &end, err);
+	r = chosen__run(chosen, o->file, &ro, &rep, &end, err);
 	if (!r) {
 		code = loss_exit_code(o, rep);
 		damaged = rep->run.lost[MT_LOSS_DAMAGED];

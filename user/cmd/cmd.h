@@ -12,6 +12,7 @@
 
 #include "cmd/options.h"
 
+struct chosen;
 struct err;
 struct outfile_how;
 struct replay_end;
@@ -22,7 +23,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3, EXIT_OVERHEA
 int cmd_live(const struct options *o, struct err *err);
 int cmd_record(const struct options *o, struct err *err);
 int cmd_report(const struct options *o, struct err *err);
-int report_browse(const struct options *o, struct err *err); /* cmd_report with --tui */
+int report_browse(const struct options *o, const struct chosen *c, struct err *err); /* cmd_report with --tui */
 int report_moment(const struct options *o, struct err *err); /* cmd_report where is_filtered() and not is_of_processes() */
 int is_filtered(const struct options *o); /* a part of the recording is asked for (filter.h) */
 bool is_of_processes(const struct options *o); /* --pid or --rank alone: all of the report, of these processes */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "event/event.h"
 #include "record/replay.h"
@@ -38,8 +39,11 @@ int cmd_check(const struct options *o, struct err *err)
 	struct report *rep = NULL;
 	struct check_view v;
 	struct replay_end end = { 0 };
-	int r = replay_run(o->file, &ro, &rep, &end, err), w;
+	struct chosen c;
+	int r = chosen__find(&c, o, err), w;
 
+	if (!r)
+		r = chosen__run(&c, o->file, &ro, &rep, &end, err);
 	if (!r)
 		r = check_fill(o, rep, &v, err);
 	if (!r) {
@@ -52,5 +56,6 @@ int cmd_check(const struct options *o, struct err *err)
 		    v.bytes > v.max ? EXIT_LIMIT : loss_exit_code(o, rep);
 	}
 	report__free(rep);
+	chosen__done(&c);
 	return r;
 }

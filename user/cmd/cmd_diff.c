@@ -14,6 +14,7 @@
 #include "base/outfile.h"
 #include "base/regions.h"
 #include "base/text.h"
+#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "cmd/held_moment.h"
 #include "event/event.h"
@@ -37,6 +38,8 @@ struct boundaries {
 };
 
 struct side {
+	struct options o; /* of its recording */
+	struct chosen chosen;
 	const struct names *names; /* while it is read */
 	struct boundaries marks, optimizer;
 	uint64_t first_ns, last_ns; /* decisions */
@@ -47,7 +50,6 @@ struct side {
 	size_t at_cnt;
 	struct report *end;
 	struct ranks *ranks; /* --by rank */
-	enum classes classes;
 	double *op_means, *region_means, *stack_means;
 	struct held_moment peak; /* --by name */
 	struct diff_named *named;
@@ -88,20 +90,20 @@ static int scan_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return 0;
 }
 
-static int side__scan(struct side *s, const char *path, const struct options *o, struct err *err)
+static int side__scan(struct side *s, struct err *err)
 {
 	struct replay_opts ro = { .top = 1, .begin = scan_begin, .event = scan_event, .with_ops = 1, .ctx = s };
 	const struct boundaries *b;
 	struct report *rep = NULL;
 	struct replay_end end = { 0 };
 	uint64_t skip;
-	int r = replay_run(path, &ro, &rep, &end, err);
+	int r = chosen__run(&s->chosen, s->o.file, &ro, &rep, &end, err);
 
 	if (r < 0)
 		return r;
-	if (!o->quiet)
-		replay_say(path, rep->run.lost[MT_LOSS_DAMAGED], &end);
-	r = o->by == BY_SYMBOL ? refuse_gaps(rep, path, err) : 0;
+	if (!s->o.quiet)
+		replay_say(s->o.file, rep->run.lost[MT_LOSS_DAMAGED], &end);
+	r = s->o.by == BY_SYMBOL ? refuse_gaps(rep, s->o.file, err) : 0;
 	s->host = rep->devs_cnt == 1 && rep->devs[0].dev == MT_DEV_HOST;
 	s->out.is_sampled = rep->sampling.is_on;
 	if (s->out.is_sampled) {
@@ -133,13 +135,15 @@ static int read_begin(void *ctx, const struct names *names)
 	struct side *s = ctx;
 
 	s->names = names;
-	s->ranks = ranks__new(names, s->classes);
+	s->ranks = ranks__new(names, s->o.classes);
 	return s->ranks ? 0 : -ENOMEM;
 }
 
 static int read_raw(void *ctx, const struct event *ev)
 {
-	return ranks__handle(((struct side *)ctx)->ranks, ev);
+	const struct side *s = ctx;
+
+	return pid_is_one_of(s->chosen.pids, s->chosen.cnt, ev->pid) || !ev->pid ? ranks__handle(s->ranks, ev) : 0;
 }
 
 static int read_mark(void *ctx, struct report *then)
@@ -176,26 +180,27 @@ static int read_end(void *ctx, const struct report *end, int r)
 	return 0;
 }
 
-static int side__read(struct side *s, const char *path, const struct options *o, struct err *err)
+static int side__read(struct side *s, struct err *err)
 {
 	struct replay_opts ro = { .top = SIZE_MAX, .begin = scan_begin, .event = read_event, .end = read_end, .mark = read_mark,
-				  .marks = { s->out.from_ns, s->out.to_ns }, .marks_cnt = 2, .classes = o->classes, .ctx = s };
+				  .marks_cnt = 2, .classes = s->o.classes, .ctx = s };
 	struct replay_end end;
-	int r = side__scan(s, path, o, err);
+	int r = chosen__find(&s->chosen, &s->o, err);
 
+	if (!r)
+		r = side__scan(s, err);
 	if (r < 0)
 		return r;
 	ro.marks[0] = s->out.from_ns;
 	ro.marks[1] = s->out.to_ns;
-	if (o->by == BY_RANK) {
-		s->classes = o->classes;
+	if (s->o.by == BY_RANK) {
 		ro.begin = read_begin;
 		ro.raw = read_raw;
 	}
 	s->means = means__new(s->out.from_ns, s->out.to_ns, s->host);
 	if (!s->means)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = replay_run(path, &ro, &s->end, &end, err);
+	r = chosen__run(&s->chosen, s->o.file, &ro, &s->end, &end, err);
 	if (r < 0)
 		return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 	s->out.from = s->at[0];
@@ -208,19 +213,17 @@ static int side__read(struct side *s, const char *path, const struct options *o,
 }
 
 /* What lived at the peak of a device, by name. A job that makes gradients anew in each step has names for some of them. */
-static int side__name(struct side *s, const char *path, uint8_t dev, const struct options *o, struct err *err)
+static int side__name(struct side *s, uint8_t dev, struct err *err)
 {
-	struct options one = *o;
 	const struct holding *rows;
 	size_t cnt;
 	int r;
 
 	if (!report_dev_find(s->end, dev))
 		return 0;
-	one.file = path;
-	one.dev = dev;
-	one.quiet = 1; /* what is wrong with it was said */
-	r = held_moment__read(&s->peak, &one, err);
+	s->o.dev = dev;
+	s->o.quiet = 1; /* what is wrong with it was said */
+	r = held_moment__read(&s->peak, &s->o, err);
 	if (r < 0)
 		return r;
 	rows = holdings__rows(s->peak.held, HELD_BY_NAME, &cnt);
@@ -234,18 +237,19 @@ static int side__name(struct side *s, const char *path, uint8_t dev, const struc
 	return 0;
 }
 
-static int sides__name(struct side *a, struct side *b, const struct options *o, struct err *err)
+static int sides__name(struct side *a, struct side *b, struct err *err)
 {
 	uint64_t to;
-	const struct report_dev *d = o->by == BY_NAME ? diff_peak_changed(a->end, b->end, &to) : NULL;
-	int r = d ? side__name(a, o->file, d->dev, o, err) : 0;
+	const struct report_dev *d = a->o.by == BY_NAME ? diff_peak_changed(a->end, b->end, &to) : NULL;
+	int r = d ? side__name(a, d->dev, err) : 0;
 
-	return r || !d ? r : side__name(b, o->file_b, d->dev, o, err);
+	return r || !d ? r : side__name(b, d->dev, err);
 }
 
 static void side__done(struct side *s)
 {
 	held_moment__done(&s->peak);
+	chosen__done(&s->chosen);
 	free(s->named);
 	means__free(s->means);
 	report__free(s->at[0]);
@@ -404,13 +408,13 @@ static int page_write(const struct options *o, const struct diff_side *sides, st
 
 int cmd_diff(const struct options *o, struct err *err)
 {
-	struct side a = { 0 }, b = { 0 };
-	int r = side__read(&a, o->file, o, err);
+	struct side a = { .o = *o }, b = { .o = options_of_second(o) };
+	int r = side__read(&a, err);
 
 	if (!r)
-		r = side__read(&b, o->file_b, o, err);
+		r = side__read(&b, err);
 	if (!r)
-		r = sides__name(&a, &b, o, err);
+		r = sides__name(&a, &b, err);
 	if (!r) {
 		const struct diff_side sides[] = { a.out, b.out };
 

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/infile.h"
 #include "base/text.h"
+#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "cmd/what_if.h"
 #include "estimate/estimate.h"
@@ -79,6 +80,7 @@ static int estimate_graph(const struct options *o, FILE *in, const char *name, s
 struct passes {
 	const struct options *o;
 	struct err *err;
+	struct chosen chosen;
 	struct recorded recorded;
 	struct recorded_kept kept;
 	struct step step;
@@ -110,7 +112,7 @@ static int first_pass(const struct options *o, struct passes *p, struct err *err
 				  .ctx = p };
 	struct report *rep = NULL;
 	struct replay_end end = { 0 };
-	int r = replay_run(o->file, &ro, &rep, &end, err);
+	int r = chosen__run(&p->chosen, o->file, &ro, &rep, &end, err);
 
 	if (!r && !o->quiet)
 		replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);
@@ -160,7 +162,7 @@ static int second_pass(const struct options *o, struct passes *p, struct err *er
 	int r;
 
 	step__init(&p->step, &p->recorded, &p->kept);
-	r = replay_run(o->file, &ro, &rep, &end, err);
+	r = chosen__run(&p->chosen, o->file, &ro, &rep, &end, err);
 	if (!r)
 		r = loss_exit_code(o, rep);
 	report__free(rep);
@@ -170,10 +172,11 @@ static int second_pass(const struct options *o, struct passes *p, struct err *er
 static int estimate_recording(const struct options *o, struct err *err)
 {
 	struct passes p = { .o = o, .err = err };
-	int r;
+	int r = chosen__find(&p.chosen, o, err);
 
 	recorded__init(&p.recorded);
-	r = first_pass(o, &p, err);
+	if (!r)
+		r = first_pass(o, &p, err);
 	if (!r)
 		r = second_pass(o, &p, err);
 	if (p.has_result)
@@ -181,6 +184,7 @@ static int estimate_recording(const struct options *o, struct err *err)
 	step__done(&p.step);
 	recorded_kept__done(&p.kept);
 	recorded__done(&p.recorded);
+	chosen__done(&p.chosen);
 	return r;
 }
 
@@ -198,9 +202,15 @@ static int is_recording(FILE *in)
 	return is_it;
 }
 
+static int is_about_recording(const struct options *o)
+{
+	return is_what_if(o) || o->pids_cnt || o->rank >= 0;
+}
+
 static int no_recording(const struct options *o, struct err *err)
 {
-	err_set(err, -EINVAL, "%s is no recording: --batch, --optimizer and --dtype are about what was recorded", o->file);
+	err_set(err, -EINVAL, "%s is no recording: --batch, --optimizer, --dtype, --pid and --rank are about what was recorded",
+		o->file);
 	return err_hint(err, "of a graph: trace the changed model with python -m memtrace.graph");
 }
 
@@ -215,7 +225,7 @@ int cmd_estimate(const struct options *o, struct err *err)
 	if (is_recording(in))
 		r = is_what_if(o) ? estimate_what_if(o, err) : estimate_recording(o, err);
 	else
-		r = is_what_if(o) ? no_recording(o, err) : estimate_graph(o, in, name ? name + 1 : o->file, err);
+		r = is_about_recording(o) ? no_recording(o, err) : estimate_graph(o, in, name ? name + 1 : o->file, err);
 	(void)fclose(in);
 	return r;
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cmd/chosen.h"
 #include "cmd/cmd.h"
-#include "cmd/filter.h"
 #include "model/ranks.h"
 #include "record/replay.h"
 #include "timeline/ranks.h"
@@ -41,19 +41,19 @@ static int flow_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return flow_view__event(ctx, ev, epoch_off_ns);
 }
 
-static int flow_passes(const struct options *o, struct flow_view *v, struct report **ret_report, struct replay_end *ret_end,
-		       struct err *err)
+static int flow_passes(const struct options *o, const struct chosen *c, struct flow_view *v, struct report **ret_report,
+		       struct replay_end *ret_end, struct err *err)
 {
 	struct replay_opts scan = { .top = 1, .begin = flow_begin, .event = flow_scan, .with_ops = 1, .ctx = v };
 	struct replay_opts show = { .top = 1, .begin = flow_begin, .event = flow_event, .with_nodes = 1,
 				    .classes = o->classes, .ctx = v };
 	struct report *first = NULL;
 	uint64_t nodes;
-	int r = replay_run(o->file, &scan, &first, ret_end, err), e;
+	int r = chosen__run(c, o->file, &scan, &first, ret_end, err), e;
 
 	report__free(first);
 	if (!r)
-		r = replay_run(o->file, &show, ret_report, ret_end, err);
+		r = chosen__run(c, o->file, &show, ret_report, ret_end, err);
 	e = flow_view__end(v, &nodes);
 	if (r < 0)
 		return r;
@@ -62,10 +62,11 @@ static int flow_passes(const struct options *o, struct flow_view *v, struct repo
 	return nodes ? 0 : no_flow(o, ret_end, err);
 }
 
-static int report_flow(const struct options *o, struct report **ret_report, struct replay_end *ret_end, struct err *err)
+static int report_flow(const struct options *o, const struct chosen *c, struct report **ret_report, struct replay_end *ret_end,
+		       struct err *err)
 {
 	struct flow_view *v = flow_view__new(stdout, o->steps ? o->steps : STEPS_DEFAULT, o->json);
-	int r = v ? flow_passes(o, v, ret_report, ret_end, err) : err_set(err, -ENOMEM, "out of memory");
+	int r = v ? flow_passes(o, c, v, ret_report, ret_end, err) : err_set(err, -ENOMEM, "out of memory");
 
 	flow_view__free(v);
 	return r;
@@ -128,55 +129,16 @@ static int report_by_rank(const struct options *o, struct report **ret_report, s
 	return replay_run(o->file, &ro, ret_report, ret_end, err);
 }
 
-/* --- --pid, --rank: as if nothing else were in the recording ---------------------------------------------- */
-
-/* What tracing cost is of all processes. */
-static void take_cost(struct report *to, struct report *from)
-{
-	struct report_cost of_all = from->cost;
-
-	from->cost = to->cost;
-	to->cost = of_all;
-}
-
-static int report_of_processes(const struct options *o, struct report **ret_report, struct replay_end *ret_end, struct err *err)
-{
-	struct replay_opts first = { .top = 1, .classes = o->classes }, ro = { .top = report_top(o), .classes = o->classes };
-	struct report *whole = NULL;
-	struct filter f;
-	int r = replay_run(o->file, &first, &whole, ret_end, err);
-
-	filter__init(&f, o);
-	if (!r)
-		r = filter__find_pids(&f, whole, err);
-	ro.pids = f.pids;
-	ro.pids_cnt = f.pids_cnt;
-	if (!r)
-		r = replay_run(o->file, &ro, ret_report, ret_end, err);
-	if (!r)
-		take_cost(*ret_report, whole);
-	filter__done(&f);
-	report__free(whole);
-	return r;
-}
-
 /* --- the report --------------------------------------------------------------------------------------- */
 
-int cmd_report(const struct options *o, struct err *err)
+static int report_of(const struct options *o, const struct chosen *c, struct err *err)
 {
 	struct replay_opts ro = { .top = report_top(o), .classes = o->classes };
 	struct report *rep = NULL;
 	struct replay_end end = { 0 };
-	int r;
-
-	if (is_filtered(o) && !is_of_processes(o))
-		return report_moment(o, err);
-	if (o->tui)
-		return report_browse(o, err);
-	r = is_of_processes(o) ? report_of_processes(o, &rep, &end, err) :
-	    o->flow	     ? report_flow(o, &rep, &end, err) :
-	    o->by == BY_RANK ? report_by_rank(o, &rep, &end, err) :
-			       replay_run(o->file, &ro, &rep, &end, err);
+	int r = o->flow		 ? report_flow(o, c, &rep, &end, err) :
+		o->by == BY_RANK ? report_by_rank(o, &rep, &end, err) :
+				   chosen__run(c, o->file, &ro, &rep, &end, err);
 
 	if (!r) {
 		if (!o->quiet)
@@ -187,5 +149,19 @@ int cmd_report(const struct options *o, struct err *err)
 	if (!r)
 		r = loss_exit_code(o, rep);
 	report__free(rep);
+	return r;
+}
+
+int cmd_report(const struct options *o, struct err *err)
+{
+	struct chosen c;
+	int r;
+
+	if (is_filtered(o) && !is_of_processes(o))
+		return report_moment(o, err);
+	r = chosen__find(&c, o, err);
+	if (!r)
+		r = o->tui ? report_browse(o, &c, err) : report_of(o, &c, err);
+	chosen__done(&c);
 	return r;
 }

@@ -74,6 +74,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr --by module\twhich layer grew\n"
 		       "memtrace diff before.mtr after.mtr -o diff.html\tboth runs in one chart, for a browser\n"
 		       "memtrace diff before.mtr after.mtr --md --fail-if peak+5%\tfor a pull request; 5 when it grew by more\n"
+		       "memtrace diff before.mtr after.mtr --pid 4242,5151\tof several jobs the one that had these pids\n"
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_ESTIMATE] = { "estimate",
 			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]\n"
@@ -131,6 +132,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			"higher. Says what the peak was made of. Needs no root.",
 			"memtrace check job.mtr --max-peak 20G\tthe GPU with the highest peak, else the CPU\n"
 			"memtrace check job.mtr --max-peak 2G --category ACTIVATION\tactivations alone\n"
+			"memtrace check all.mtr --max-peak 2G --pid 4242\tone of several jobs\n"
 			"memtrace check job.mtr --max-peak 20G --md >>$GITHUB_STEP_SUMMARY\tas Markdown\n" },
 	[CMD_MCP] = { "mcp", "F.mtr|DIRECTORY…", "answers for language models, over the Model Context Protocol",
 		      "Reads requests from standard input and writes answers to standard output, a line each: what clients of "

@@ -123,7 +123,9 @@ int filter__find_pids(struct filter *f, const struct report *r, struct err *err)
 			i++;
 		if (i == r->procs_cnt) {
 			err_set(err, -ENODATA, "%s has no process %" PRIu32, f->o->file, pid);
-			return err_hint(err, "memtrace report %.200s --by process lists them", f->o->file), -ENODATA;
+			return err_hint(err, "memtrace report %.200s --by process lists them%s", f->o->file,
+					f->o->file_b ? "; --pid A,B is process A of the first recording and B of the second" :
+						       ""), -ENODATA;
 		}
 		if (add_pid(f, pid))
 			return err_set(err, -ENOMEM, "out of memory");

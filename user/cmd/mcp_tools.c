@@ -30,7 +30,9 @@ enum { LIST, VERDICT, PEAK, TOP, AT_MOMENT, DIFF, TOOLS };
 
 #define ROWS_OF	  "rows of each table, 10 without it"
 #define RECORDING { .name = "recording", .help = "its name, from list_recordings; not needed where there is only one" }
-#define PROCESS	  { .name = "pid", .min = 1, .max = 4194304, .help = "this process alone" }
+#define A_PID	  .min = 1, .max = 4194304
+#define PROCESS	  { .name = "pid", A_PID, .help = "this process alone" }
+#define RANK	  { .name = "rank", .help = "this rank's processes alone", .max = 1000000 }
 #define LIMIT	  { .name = "limit", .min = 1, .max = ROWS_MAX, .help = ROWS_OF }
 
 /* What report --json calls the tables that `top` can name, in the order of its words. */
@@ -76,7 +78,7 @@ static const struct mcp_tool tools[TOOLS] = {
 			    .help = "such as ACTIVATION, PARAMETER, GRADIENT, OPTIMIZER_STATE: these blocks alone" },
 			  { .name = "module", .help = "this module's alone: layers.0, or a pattern: layers.*.mlp" },
 			  { .name = "op", .help = "this operator's alone: aten::mm, or a pattern: *attention*" },
-			  { .name = "rank", .help = "this rank's processes alone", .max = 1000000 },
+			  RANK,
 			  PROCESS,
 			  LIMIT } },
 	[DIFF] = { "diff",
@@ -88,6 +90,9 @@ static const struct mcp_tool tools[TOOLS] = {
 		     { .name = "by",
 		       .words = "op category device module name rank region symbol stack",
 		       .help = "rows; op without it" },
+		     { .name = "pid_before", A_PID, .help = "where the first recording has several jobs: this process of it" },
+		     { .name = "pid_after", A_PID, .help = "this process of the second one; one of the two alone is of both" },
+		     RANK,
 		     LIMIT } },
 };
 
@@ -291,6 +296,7 @@ struct call {
 	const struct mcp_tool *tool;
 	const char *const *values;
 	struct shelf shelf;
+	char pids[32];	  /* of --pid A,B */
 	const char *keys; /* of the report; NULL: all of what comes */
 	char *argv[ARGS_MAX];
 	int argc;
@@ -339,6 +345,18 @@ static int call__recording(struct call *c, const char *arg, struct err *err)
 	return err_hint(err, "list_recordings has their names");
 }
 
+/* diff's, in each of whose recordings a job has another pid. */
+static void call__pids(struct call *c)
+{
+	const char *before = call__value(c, "pid_before"), *after = call__value(c, "pid_after");
+
+	if (!before && !after)
+		return;
+	snprintf(c->pids, sizeof(c->pids), "%s,%s", before ? before : after, after ? after : before);
+	call__arg(c, "--pid");
+	call__arg(c, c->pids);
+}
+
 static int call__argv(struct call *c, struct err *err)
 {
 	size_t tool = (size_t)(c->tool - tools);
@@ -364,6 +382,7 @@ static int call__argv(struct call *c, struct err *err)
 	call__option(c, "op", "--op");
 	call__option(c, "rank", "--rank");
 	call__option(c, "pid", "--pid");
+	call__pids(c);
 	if (tool == DIFF || (tool == TOP && is_listed("rank stack symbol", call__value(c, "by"))))
 		call__option(c, "by", "--by");
 	return r;

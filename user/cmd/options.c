@@ -201,6 +201,10 @@ static int has_all_of_estimate(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "of what? GRAPH.json or F.mtr is missing");
 		return err_hint(err, "memtrace estimate GRAPH.json; python -m memtrace.graph writes one (docs/estimate.md)");
 	}
+	if (!o->file_b && memcmp(o->pids, o->pids_b, sizeof(o->pids))) {
+		err_set(err, -EINVAL, "--pid A,B needs two recordings");
+		return err_hint(err, "of one: --pid A");
+	}
 	if (!o->file_b != !o->batches[1]) {
 		err_set(err, -EINVAL, o->file_b ? "two recordings need --batches A,B" : "--batches A,B needs two recordings");
 		return err_hint(err, "%s", how);
@@ -453,10 +457,8 @@ static int has_all(struct options *o, struct err *err)
 {
 	int r;
 
-	if (o->cmd == CMD_ESTIMATE)
-		return has_all_of_estimate(o, err);
 	options__set_budget(o);
-	r = has_subject(o, err);
+	r = o->cmd == CMD_ESTIMATE ? has_all_of_estimate(o, err) : has_subject(o, err);
 	if (!r)
 		r = filter_has_sense(o, err);
 	if (!r)

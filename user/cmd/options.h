@@ -36,6 +36,7 @@ struct options {
 	struct asker asker; /* on whose behalf: from main, the command line does not say */
 	int help, version, man;
 	pid_t pids[OPT_PIDS_MAX];
+	pid_t pids_b[OPT_PIDS_MAX]; /* diff, estimate: of file_b, where pids are of file; as many */
 	size_t pids_cnt;
 	const char *names[OPT_NAMES_MAX]; /* --name: in place of -p */
 	size_t names_cnt;

@@ -163,7 +163,7 @@ int filter_has_sense(const struct options *o, struct err *err)
 	}
 	if (o->cmd == CMD_EXPORT)
 		return export_has_order(o, err);
-	if (o->cmd != CMD_REPORT || !given || !other)
+	if (o->cmd != CMD_REPORT || !given || !other || is_of_processes(o))
 		return 0;
 	err_set(err, -EINVAL, "%s shows what was held at one moment: %s is about another view", given, other);
 	return err_hint(err, "--by category, device, module, name, op, process, rank, region or stack");

@@ -21,7 +21,7 @@
 
 /* --- parsers --------------------------------------------------------------------------------------- */
 
-static int on_pid(struct options *o, const char *value, struct err *err)
+static int parse_pid(const char *value, pid_t *ret, struct err *err)
 {
 	uint64_t pid;
 
@@ -29,10 +29,36 @@ static int on_pid(struct options *o, const char *value, struct err *err)
 		err_set(err, -EINVAL, "'%.100s' is not a process id", value);
 		return err_hint(err, "a number; memtrace ps lists the processes with PyTorch, --name train.py finds one");
 	}
+	*ret = (pid_t)pid;
+	return 0;
+}
+
+static int add_pid(struct options *o, const char *pid, const char *pid_b, struct err *err)
+{
+	int r;
+
 	if (o->pids_cnt == OPT_PIDS_MAX)
 		return err_set(err, -EINVAL, "more than %d processes", OPT_PIDS_MAX);
-	o->pids[o->pids_cnt++] = (pid_t)pid;
-	return 0;
+	r = parse_pid(pid, &o->pids[o->pids_cnt], err);
+	if (!r)
+		r = parse_pid(pid_b, &o->pids_b[o->pids_cnt], err);
+	o->pids_cnt += !r;
+	return r;
+}
+
+static int on_pid(struct options *o, const char *value, struct err *err)
+{
+	return add_pid(o, value, value, err);
+}
+
+/* "12,34": of two recordings, in which the same job has two pids. */
+static int on_pid_of_each(struct options *o, const char *value, struct err *err)
+{
+	const char *second = strchr(value, ',');
+	char first[32];
+
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(value, ","), value);
+	return add_pid(o, first, second ? second + 1 : value, err);
 }
 
 static int on_name(struct options *o, const char *value, struct err *err)
@@ -488,7 +514,12 @@ const struct option_def option_defs[] = {
 	  "peak" },
 	{ "--to", 0, "WHEN", "the same as --until", REPORT, on_until, "peak" },
 	{ "--pid", 'p', "PID", "blocks of this process alone; may be given several times", REPORT | EXPORT, on_pid },
+	{ "--pid", 'p', "PID", "the peak of this process alone, of one job where a recording has several; may be given several "
+	  "times", CHECK, on_pid },
+	{ "--pid", 'p', "A[,B]", "of recordings of several jobs: process A of the first recording alone, and B of the second "
+	  "one (default: A, too); may be given several times", DIFF | ESTIMATE, on_pid_of_each },
 	{ "--rank", 0, "N", "blocks of this rank's processes alone", REPORT | EXPORT, on_rank },
+	{ "--rank", 0, "N", "this rank's processes alone, in each recording", DIFF | CHECK | ESTIMATE, on_rank },
 	{ "--module", 0, "MODULE", "blocks alone that this module's forward or backward made, or that are its parameters, with "
 	  "all that is in it: layers.0, or a pattern: 'layers.*.mlp'", REPORT | EXPORT, on_module },
 	{ "--op", 0, "OPERATOR", "blocks alone that this operator made: mm, aten::mm, or a pattern: '*attention*'",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "estimate/whatif.h"
 #include "event/event.h"
@@ -18,6 +19,7 @@ struct side {
 	const struct options *o;
 	struct err *err;
 	const char *path;
+	struct chosen chosen;
 	struct recorded recorded;
 	struct recorded_kept kept;
 	struct side *other; /* the first one; NULL: this is it */
@@ -173,7 +175,7 @@ static int answer(struct side *a, struct side *b, const struct report *rep)
 				  .is_cpu = a->kept.dev < MT_DEV_CUDA0,
 				  .checkpoint = paths_of(checkpoint, o->checkpoint, rep) };
 	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name, .report = rep,
-				 .lost = report_lost_events(rep), .probe_share = rep->cost.share };
+				 .lost = report_lost_events(rep), .probe_share = chosen__cost(&b->chosen, rep)->share };
 	struct view_opts vo = view_opts_of(o);
 	int64_t world = o->ranks ? world_size(a, rep) : 1;
 	struct whatif w;
@@ -225,10 +227,12 @@ static int side__read(struct side *s)
 				  .with_nodes = 1, .ctx = s };
 	struct report *rep = NULL;
 	struct replay_end end = { 0 };
-	int r;
+	struct options one = s->other ? options_of_second(s->o) : *s->o;
+	int r = chosen__find(&s->chosen, &one, s->err);
 
 	recorded__init(&s->recorded);
-	r = replay_run(s->path, &ro, &rep, &end, s->err);
+	if (!r)
+		r = chosen__run(&s->chosen, s->path, &ro, &rep, &end, s->err);
 	if (!r && !s->o->quiet)
 		replay_say(s->path, rep->run.lost[MT_LOSS_DAMAGED], &end);
 	if (!r)
@@ -236,6 +240,7 @@ static int side__read(struct side *s)
 	report__free(rep);
 	recorded_kept__done(&s->kept);
 	recorded__done(&s->recorded);
+	chosen__done(&s->chosen);
 	return r;
 }
 

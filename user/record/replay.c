@@ -41,6 +41,20 @@ static int replay__decision(void *ctx, const struct tl_event *ev)
 	return p->sink_err;
 }
 
+static int replay__make_report(const struct replay *p, size_t top, struct report **ret)
+{
+	int r = model__report(p->model, top, ret);
+
+	if (r || !p->opts->choice)
+		return r;
+	(*ret)->run.choice = strdup(p->opts->choice);
+	if ((*ret)->run.choice)
+		return 0;
+	report__free(*ret);
+	*ret = NULL;
+	return -ENOMEM;
+}
+
 /* A sample costs a report, so their number grows with the logarithm of the recording's length. */
 static int replay__sample(struct replay *p, uint64_t now_ns)
 {
@@ -52,7 +66,7 @@ static int replay__sample(struct replay *p, uint64_t now_ns)
 		p->start_ns = now_ns;
 	age = now_ns - p->start_ns;
 	p->sample_ns = now_ns + (age / SAMPLES > SAMPLE_NS ? age / SAMPLES : SAMPLE_NS);
-	r = model__report(p->model, 0, &rep);
+	r = replay__make_report(p, 0, &rep);
 	if (!r)
 		r = p->opts->sample(p->opts->ctx, rep);
 	report__free(rep);
@@ -66,7 +80,7 @@ static int replay__marks(struct replay *p, uint64_t next_ns)
 	int r = 0;
 
 	while (!r && p->mark < p->opts->marks_cnt && p->opts->marks[p->mark] < next_ns) {
-		r = model__report(p->model, p->opts->top, &rep);
+		r = replay__make_report(p, p->opts->top, &rep);
 		if (!r)
 			r = p->opts->mark(p->opts->ctx, rep);
 		p->mark++;
@@ -186,7 +200,7 @@ static int replay__report(struct replay *p, struct report **ret, struct replay_e
 	uint64_t told, dropped = rec_reader__dropped(p->reader);
 	struct replay_end end;
 	struct report *rep = NULL;
-	int r = model__report(p->model, p->opts->top, &rep);
+	int r = replay__make_report(p, p->opts->top, &rep);
 
 	end.is_missing = rec_reader__truncated(p->reader, &end.unread_bytes);
 	if (!r && end.is_missing)

@@ -84,7 +84,7 @@ static void report_run__done(struct report_run *r)
 {
 	for (size_t i = 0; r->notes && i < r->notes_cnt; i++)
 		free(r->notes[i]);
-	free_all(r->notes, r->host, r->comm, r->cmdline);
+	free_all(r->notes, r->host, r->comm, r->cmdline, r->choice);
 }
 
 static void report_probes__done(struct report_probes *r)

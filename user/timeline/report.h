@@ -33,6 +33,7 @@ struct report_run {
 	char *host;   /* EV_BEGIN's name */
 	uint32_t pid; /* main target */
 	char *comm, *cmdline;
+	char *choice; /* options that chose these processes of a recording, "--pid 12"; NULL: it is of all */
 	int ended; /* EV_END seen */
 	int is_live; /* of a trace that goes on: its end is not missing, it is to come */
 	uint32_t end_reason;

@@ -22,15 +22,16 @@ static void say_rise(char *text, const struct judge *j)
 /* What was live then, by whom; --at takes milliseconds, and what was refused is at their end. In a gap nobody looked. */
 static void say_who_held(struct verdict_line *l, const struct judge *j, const struct report_oom *o)
 {
+	const struct judge of = j->r->procs_cnt > 1 ? of_all(j) : *j; /* its --pid comes */
 	char dev[16];
 
 	if (j->r->sampling.is_on)
 		return;
 	say(l->next, "what held it, by module: ");
 	if (is_kept(j))
-		say_report(j, l, "--by module --at %.3fs", (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
+		say_report(&of, l, "--by module --at %.3fs", (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
 	else
-		say_report(j, l, "--by module --at peak");
+		say_report(&of, l, "--by module --at peak");
 	if (o->kind != OOM_DEATH && j->r->devs_cnt > 1)
 		say_command(l, " --device %s", dev_name(o->dev, dev));
 	if (j->r->procs_cnt > 1)

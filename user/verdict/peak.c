@@ -349,6 +349,7 @@ static void say_peaks(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_dev *d = j->f->device;
 	const struct facts_jobs *jobs = &j->f->jobs;
+	const struct judge all = of_all(j);
 	char a[24], b[24], dev[16];
 
 	l->bytes = jobs->first[0].peak;
@@ -361,7 +362,7 @@ static void say_peaks(const struct judge *j, struct verdict_line *l)
 	if (j->r->run.is_live)
 		say_command(l, "memtrace -p %u", jobs->first[0].highest->pid);
 	else
-		say_report(j, l, "--pid %u", jobs->first[0].highest->pid);
+		say_report(&all, l, "--pid %u", jobs->first[0].highest->pid);
 }
 
 void say_peak(const struct judge *j, struct verdict_line *l)

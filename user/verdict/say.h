@@ -19,9 +19,18 @@
 struct judge {
 	const struct report *r;
 	const struct facts *f; /* of r */
-	const char *file;
-	int has_file; /* 0: there is none, and file is only a word for one */
+	const char *file, *whole; /* the recording and what of it the report is of, "job.mtr --pid 12"; the recording alone */
+	int has_file;		  /* 0: there is none, and file is only a word for one */
 };
+
+/* For commands that choose a process or rank themselves. */
+static inline struct judge of_all(const struct judge *j)
+{
+	struct judge all = *j;
+
+	all.file = j->whole;
+	return all;
+}
 
 /* Whether all of it has room. */
 static inline int say_args(char *text, const char *fmt, va_list args)

@@ -29,6 +29,7 @@ static const char *table_of(const struct report *r, uint32_t rank, uint64_t more
 void say_rank(const struct judge *j, struct verdict_line *l)
 {
 	const struct facts_ranks f = j->f->ranks;
+	const struct judge all = of_all(j);
 	char a[24], b[24];
 
 	l->bytes = f.peak - f.median;
@@ -39,7 +40,7 @@ void say_rank(const struct judge *j, struct verdict_line *l)
 		say(l->text, "%u %% above", percent(f.peak - f.median, f.median));
 	say(l->text, " the median of %zu ranks (%s)", f.cnt, fmt_bytes(b, f.median));
 	say(l->next, "brought down to the median it saves %s; what it has more of: ", fmt_bytes(a, f.peak - f.median));
-	say_report(j, l, "--rank %u --by %s", f.rank, table_of(j->r, f.rank, f.peak - f.median));
+	say_report(&all, l, "--rank %u --by %s", f.rank, table_of(j->r, f.rank, f.peak - f.median));
 }
 
 /* --- a spike --------------------------------------------------------------------------------------------- */

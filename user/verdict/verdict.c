@@ -24,8 +24,11 @@ static void by_severity(struct verdict *v)
 void verdict__of(struct verdict *v, const struct report *r, const char *file)
 {
 	struct facts f = facts_of(r);
-	const struct judge j = { r, &f, file ? file : "FILE", file != NULL };
+	const char *whole = file ? file : "FILE";
+	char part[3 * TEXT_BYTES_MAX];
+	const struct judge j = { r, &f, r->run.choice ? part : whole, whole, file != NULL };
 
+	snprintf(part, sizeof(part), "%s %s", whole, r->run.choice ? r->run.choice : "");
 	v->cnt = 0;
 	for (size_t i = 0; i < rules_cnt && v->cnt < VERDICT_MAX; i++) {
 		enum verdict_severity severity = rules[i].when(&j);
@@ -43,6 +46,11 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 size_t verdict_jobs(const struct report *r)
 {
 	return facts_of_jobs(r, facts_device(r)).cnt;
+}
+
+size_t verdict_jobs_on(const struct report *r, const struct report_dev *d)
+{
+	return facts_of_jobs(r, d).on_device;
 }
 
 const char *verdict_command(const struct verdict_line *l)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct report;
+struct report_dev;
 
 #define VERDICT_MAX 16
 #define VERDICT_BYTES 512
@@ -61,10 +62,11 @@ struct verdict {
 /* What steps took longer is far more than tracing can have cost: other work on the machine slowed them. */
 int verdict_price_is_others(const struct report *r);
 
-/* file: the recording as it is typed in a shell, for commands; NULL: "FILE". */
+/* file: the recording as it is typed in a shell, for commands, which are about what of it the report is of; NULL: "FILE". */
 void verdict__of(struct verdict *v, const struct report *r, const char *file);
 /* How many jobs that have nothing to do with one another had memory: of more than one nobody is "the" process. */
 size_t verdict_jobs(const struct report *r);
+size_t verdict_jobs_on(const struct report *r, const struct report_dev *d); /* that had some on it */
 const char *verdict_command(const struct verdict_line *l); /* the end of its `next`; "" none */
 const char *verdict_kind_name(unsigned kind);	      /* "out_of_memory" …, a contract of JSON */
 const char *verdict_severity_name(unsigned severity); /* "problem", "hint", "fact" */

@@ -6,8 +6,10 @@
 
 #include "event/event.h"
 #include "timeline/report.h"
+#include "verdict/verdict.h"
 #include "view/json.h"
 #include "view/page.h"
+#include "view/tables/verdict.h"
 #include "view/view.h"
 
 #define CATS_SHOWN 4
@@ -47,15 +49,32 @@ static int is_cut(const struct check_view *v)
 	return !v->r->run.ended && !is_above(v);
 }
 
-/* "cpu" or "ACTIVATION on cpu" */
-static const char *subject(const struct check_view *v, char buf[80])
+#define SUBJECT_BYTES 160
+#define JOBS_BYTES 400
+
+/* "cpu", "ACTIVATION on cpu", "cpu (--pid 12)" */
+static const char *subject(const struct check_view *v, char buf[SUBJECT_BYTES])
 {
+	const char *choice = v->r->run.choice;
 	char dev[16];
 
-	if (v->category < 0)
-		snprintf(buf, 80, "%s", dev_name(v->dev->dev, dev));
-	else
-		snprintf(buf, 80, "%s on %s", category_name((enum category)v->category), dev_name(v->dev->dev, dev));
+	snprintf(buf, SUBJECT_BYTES, "%s%s%s%s%.100s%s", v->category < 0 ? "" : category_name((enum category)v->category),
+		 v->category < 0 ? "" : " on ", dev_name(v->dev->dev, dev), choice ? " (" : "", choice ? choice : "",
+		 choice ? ")" : "");
+	return buf;
+}
+
+/* "" where there is one. */
+static const char *jobs_words(const struct check_view *v, char buf[JOBS_BYTES])
+{
+	size_t jobs = verdict_jobs_on(v->r, v->dev);
+	char safe[TEXT_BYTES_MAX];
+
+	buf[0] = '\0';
+	text_fit(safe, sizeof(safe), v->path, 100);
+	if (jobs > 1)
+		snprintf(buf, JOBS_BYTES, "%zu jobs had that together: --pid or --rank chooses one (memtrace report %.200s "
+			 "--by process lists them)", jobs, safe);
 	return buf;
 }
 
@@ -66,7 +85,7 @@ static uint64_t peak_after_ns(const struct check_view *v)
 
 int check_view_text(FILE *out, const struct check_view *v, const struct view_opts *opts)
 {
-	char what[80], a[24], b[24], c[24], d[24], text[400];
+	char what[SUBJECT_BYTES], a[24], b[24], c[24], d[24], text[400 + SUBJECT_BYTES], jobs[JOBS_BYTES];
 	uint64_t lost = report_lost_events(v->r);
 	struct share cats[CAT_MAX];
 	size_t cnt = shares(v, cats), n = 0;
@@ -88,6 +107,8 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 				      fmt_bytes(a, cats[i].bytes));
 	if (n)
 		page__para(&p, "made of", text);
+	if (jobs_words(v, jobs)[0])
+		page__para(&p, "sum", jobs);
 	if (lost)
 		page__paraf(&p, "lost", "%s events: the peak may have been higher", fmt_count(a, (double)lost));
 	if (is_cut(v))
@@ -108,6 +129,7 @@ int check_view_json(FILE *out, const struct check_view *v)
 		return r;
 	json__str(&j, "file", v->path);
 	json__str(&j, "device", dev_name(v->dev->dev, dev));
+	whose_json(&j, v->r, verdict_jobs_on(v->r, v->dev));
 	json__str_or_null(&j, "category", v->category < 0 ? NULL : category_name((enum category)v->category));
 	json__bool(&j, "ok", !is_above(v));
 	json__u64(&j, "bytes", v->bytes);
@@ -124,7 +146,7 @@ int check_view_json(FILE *out, const struct check_view *v)
 
 int check_view_md(FILE *out, const struct check_view *v)
 {
-	char what[80], a[24], b[24];
+	char what[SUBJECT_BYTES], a[24], b[24], jobs[JOBS_BYTES];
 	struct share cats[CAT_MAX];
 	size_t cnt = v->category < 0 && v->r->has_flow ? shares(v, cats) : 0; /* of one category the others are no part */
 
@@ -132,6 +154,8 @@ int check_view_md(FILE *out, const struct check_view *v)
 		is_above(v) ? "above" : "within", subject(v, what), fmt_bytes(a, v->bytes), fmt_bytes(b, v->max));
 	for (size_t i = 0; i < cnt; i++)
 		fprintf(out, "| … %s | %s | |\n", category_name(cats[i].cat), fmt_bytes(a, cats[i].bytes));
+	if (jobs_words(v, jobs)[0])
+		fprintf(out, "\n%s.\n", jobs);
 	if (report_lost_events(v->r))
 		fprintf(out, "\n%s events were lost: the peak may have been higher.\n",
 			fmt_count(a, (double)report_lost_events(v->r)));

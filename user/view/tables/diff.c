@@ -7,9 +7,11 @@
 
 #include "event/event.h"
 #include "timeline/report.h"
+#include "verdict/verdict.h"
 #include "view/json.h"
 #include "view/page.h"
 #include "view/tables/stacks.h"
+#include "view/tables/verdict.h"
 
 #define WIDTH 112 /* where there is no terminal */
 #define NAME_COLS 16 /* or more */
@@ -80,8 +82,12 @@ static void note_sources(struct notes *n, const struct report *with, const struc
 static void note_side(struct notes *n, const struct diff_side *s, char name)
 {
 	uint64_t lost = report_lost_events(s->end);
+	size_t jobs = verdict_jobs(s->end);
 	char a[24];
 
+	if (jobs > 1)
+		snprintf(notes__next(n), sizeof(n->text[0]), "%c is %zu jobs together: --pid or --rank compares one of them.",
+			 name, jobs);
 	if (lost)
 		snprintf(notes__next(n), sizeof(n->text[0]), "%c lost %s events: what is not freed in it may be just "
 				"that.", name,
@@ -397,13 +403,17 @@ static void put_side(struct page *p, const struct diff_side *s, const char *path
 {
 	const struct report *r = s->end;
 	char safe[TEXT_BYTES_MAX], text[2 * TEXT_BYTES_MAX], a[24], b[24];
-	size_t n;
+	size_t n, jobs = verdict_jobs(r);
 
 	text_fit(safe, sizeof(safe), path, 40);
 	n = (size_t)snprintf(text, sizeof(text), "%.400s: ", safe);
 	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, 40);
-	n += r->run.pid ? (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s", r->run.pid, safe) :
-			  (size_t)snprintf(text + n, sizeof(text) - n, "all jobs of the machine");
+	if (!r->run.pid)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "all jobs of the machine");
+	else if (jobs > 1)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%zu jobs", jobs);
+	else
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s", r->run.pid, safe);
 	n += (size_t)snprintf(text + n, sizeof(text) - n, ", %s%s", fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns),
 			      s->is_sampled ? "" : " traced");
 	if (s->steps)
@@ -524,6 +534,7 @@ static void json_side(struct json *j, const char *key, const struct diff_side *s
 	json__begin_flat(j, key, '{');
 	json__str(j, "file", path);
 	json__u64(j, "pid", r->run.pid);
+	whose_json(j, r, verdict_jobs(r));
 	json__str(j, "comm", r->run.comm);
 	json__str(j, "cmdline", r->run.cmdline);
 	json__u64(j, "duration_ns", r->run.end_ts_ns - r->run.start_ts_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/verdict.h"
 
+#include "timeline/report.h"
 #include "verdict/verdict.h"
 #include "view/json.h"
 #include "view/page.h"
@@ -64,4 +65,12 @@ void verdict_json(struct json *j, const struct report *r)
 		json__end(j, '}');
 	}
 	json__end(j, ']');
+}
+
+void whose_json(struct json *j, const struct report *r, size_t jobs)
+{
+	if (r->run.choice)
+		json__str(j, "choice", r->run.choice);
+	if (jobs > 1)
+		json__u64(j, "jobs", jobs);
 }

@@ -3,6 +3,8 @@
 #ifndef MT_VIEW_TABLES_VERDICT_H
 #define MT_VIEW_TABLES_VERDICT_H
 
+#include <stddef.h>
+
 struct json;
 struct page;
 struct report;
@@ -14,5 +16,7 @@ struct report;
 void verdict_text(struct page *p, const struct report *r, const char *path, unsigned max);
 /* "verdict": the recording is FILE, so that a live report and its replay are the same bytes. */
 void verdict_json(struct json *j, const struct report *r);
+/* "choice": the options that chose its processes, and "jobs": how many it is the sum of; only where it is so. */
+void whose_json(struct json *j, const struct report *r, size_t jobs);
 
 #endif

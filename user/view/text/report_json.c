@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "event/event.h"
+#include "verdict/verdict.h"
 #include "view/json.h"
 #include "view/report_words.h"
 #include "view/tables/compiles.h"
@@ -122,6 +123,7 @@ static void put_target(struct json *j, const struct report *r)
 {
 	json__begin(j, "target", '{');
 	json__u64(j, "pid", r->run.pid);
+	whose_json(j, r, verdict_jobs(r));
 	json__str(j, "comm", r->run.comm);
 	json__str(j, "cmdline", r->run.cmdline);
 	json__end(j, '}');

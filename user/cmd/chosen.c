@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/chosen.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/filter.h"
+#include "record/replay.h"
+
+/* As it is typed, for commands about the same processes. */
+static void chosen__say(struct chosen *c, const struct options *o)
+{
+	size_t len = 0;
+
+	if (o->rank >= 0)
+		snprintf(c->choice, sizeof(c->choice), "--rank %" PRId64, o->rank);
+	for (size_t i = 0; o->rank < 0 && i < c->cnt; i++)
+		len += (size_t)snprintf(c->choice + len, sizeof(c->choice) - len, "%s--pid %" PRIu32, i ? " " : "", c->pids[i]);
+}
+
+struct options options_of_second(const struct options *o)
+{
+	struct options b = *o;
+
+	b.file = o->file_b;
+	memcpy(b.pids, o->pids_b, sizeof(b.pids));
+	return b;
+}
+
+int chosen__find(struct chosen *c, const struct options *o, struct err *err)
+{
+	struct replay_opts ro = { .top = 1, .classes = o->classes };
+	struct report *whole = NULL;
+	struct replay_end end;
+	struct filter f;
+	int r;
+
+	*c = (struct chosen){ .cnt = 0 };
+	if (o->rank < 0 && !o->pids_cnt)
+		return 0;
+	r = replay_run(o->file, &ro, &whole, &end, err);
+	if (r < 0)
+		return r;
+	filter__init(&f, o);
+	r = filter__find_pids(&f, whole, err);
+	if (!r) {
+		c->pids = f.pids;
+		c->cnt = f.pids_cnt;
+		f.pids = NULL;
+		chosen__say(c, o);
+		c->cost = whole->cost;
+	}
+	filter__done(&f);
+	report__free(whole);
+	return r;
+}
+
+void chosen__done(struct chosen *c)
+{
+	free(c->pids);
+	c->pids = NULL;
+}
+
+const struct report_cost *chosen__cost(const struct chosen *c, const struct report *r)
+{
+	return c->cnt ? &c->cost : &r->cost;
+}
+
+void chosen__tell_cost(const struct chosen *c, struct report *r)
+{
+	if (c->cnt)
+		r->cost = c->cost;
+}
+
+int chosen__run(const struct chosen *c, const char *path, struct replay_opts *ro, struct report **ret,
+		struct replay_end *ret_end, struct err *err)
+{
+	int r;
+
+	ro->pids = c->pids;
+	ro->pids_cnt = c->cnt;
+	ro->choice = c->cnt ? c->choice : NULL;
+	r = replay_run(path, ro, ret, ret_end, err);
+	if (!r)
+		chosen__tell_cost(c, *ret);
+	return r;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * chosen: the processes of a recording that --pid or --rank name. What is replayed of them is as if nothing else had been
+ * recorded; what tracing cost is of all.
+ */
+#ifndef MT_CMD_CHOSEN_H
+#define MT_CMD_CHOSEN_H
+
+#include "cmd/options.h"
+#include "timeline/report.h"
+
+struct replay_end;
+struct replay_opts;
+
+#define CHOICE_BYTES (OPT_PIDS_MAX * sizeof("--pid 4294967295 "))
+
+/* Zeros: all of the recording. */
+struct chosen {
+	uint32_t *pids;
+	size_t cnt; /* 0: all, nothing was asked for */
+	char choice[CHOICE_BYTES];
+	struct report_cost cost; /* of all */
+};
+
+/* The same options for o->file_b, the second of two recordings, as if it were the first. */
+struct options options_of_second(const struct options *o);
+/* Reads o->file once, if anything was asked for. 0, or -errno: there is no such process. */
+int chosen__find(struct chosen *c, const struct options *o, struct err *err);
+void chosen__done(struct chosen *c);
+/* replay_run() of these processes alone, but for what tracing cost. */
+int chosen__run(const struct chosen *c, const char *path, struct replay_opts *ro, struct report **ret,
+		struct replay_end *ret_end, struct err *err);
+/* What a report has to say of that which was made before the replay's end. */
+const struct report_cost *chosen__cost(const struct chosen *c, const struct report *r);
+void chosen__tell_cost(const struct chosen *c, struct report *r);
+
+#endif
