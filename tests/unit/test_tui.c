@@ -964,6 +964,53 @@ static void test_where_a_job_settles(void **state)
 	free(text);
 }
 
+/* Whose a row is, on the usual terminal: where there are several, and at the cost of other columns. */
+static void test_rows_of_several_jobs(void **state)
+{
+	static struct step_marks steps[] = {
+		{ .number = 1, .pid = 4194302, .begin_ts_ns = FIX_T0, .at = { [MARK_STEP] = { FIX_T0 + S, 77, 9 } } },
+		{ .number = 1, .pid = 31, .begin_ts_ns = FIX_T0, .at = { [MARK_STEP] = { FIX_T0 + 2 * S, 88, 9 } } },
+	};
+	static struct report_module modules[] = {
+		{ .name = (char *)"a", .root = (char *)"Net", .class = (char *)"Linear", .pid = 4194302, .all.at_peak = 9 },
+		{ .name = (char *)"b", .root = (char *)"Net", .class = (char *)"Linear", .pid = 31, .all.at_peak = 9 },
+	};
+	struct report_proc procs[] = { { .pid = 4194302, .highest_step = steps[0] }, { .pid = 31, .highest_step = steps[1] } };
+	struct report_dev dev = { .dev = MT_DEV_CPU, .peak = 9, .peak_ts_ns = FIX_T0 + S };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S },
+			    .procs = procs, .procs_cnt = 2, .marks = { .steps = steps, .steps_cnt = 2, .steps_total = 2 },
+			    .modules = { .rows = modules, .cnt = 2 } };
+	struct tui_data d = { .now = &r };
+	const struct tui_words words = { "", 0, "F.mtr" };
+	struct tui_ui ui;
+	char *text;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	for (unsigned w = 80; w < 220; w++) {
+		ui.tab = TUI_STEPS;
+		text = screen_text(w, 24, &ui, &d, &r, &words);
+		assert_non_null(strstr(text, " at end"));
+		assert_non_null(strstr(text, " process"));
+		assert_non_null(strstr(text, " 4194302"));
+		assert_non_null(strstr(text, "      31"));
+		free(text);
+		ui.tab = TUI_MODULES;
+		text = screen_text(w, 24, &ui, &d, &r, &words);
+		assert_non_null(strstr(text, " at peak"));
+		assert_non_null(strstr(text, " process"));
+		assert_non_null(strstr(text, " 4194302"));
+		assert_non_null(strstr(text, " 31"));
+		free(text);
+	}
+	r.procs_cnt = r.marks.steps_cnt = r.modules.cnt = 1;
+	ui.tab = TUI_STEPS;
+	text = screen_text(80, 24, &ui, &d, &r, &words);
+	assert_null(strstr(text, " process"));
+	assert_non_null(strstr(text, " fw_start "));
+	free(text);
+}
+
 /* Rows by number or arrow keys; a number that is none says so, and the cursor is always seen. */
 static void test_pick(void **state)
 {
@@ -1300,7 +1347,7 @@ int main(void)
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
 		cmocka_unit_test(test_the_first_lines_conclude),
 		cmocka_unit_test(test_all_of_the_verdict),
-		cmocka_unit_test(test_where_a_job_settles),
+		cmocka_unit_test(test_where_a_job_settles), cmocka_unit_test(test_rows_of_several_jobs),
 		cmocka_unit_test(test_pick),
 		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_the_line_of_a_leak),
 		cmocka_unit_test(test_tables_of_a_held_moment), cmocka_unit_test(test_nearer), cmocka_unit_test(test_screens),

@@ -74,6 +74,7 @@ struct column_place {
 	uint8_t wide;  /* its part of what is left over, 0: none */
 	uint8_t gap;   /* text: blanks before it */
 	const char *head; /* other than the column's */
+	uint8_t stays;	  /* terminal interface: where it is too narrow others go before it */
 };
 
 struct column {
@@ -103,7 +104,7 @@ struct column {
 #define IF(type, field) IF_AT(type, field), .if_none = NONE_LEFT_OUT
 #define OR_NULL_IF_NOT(type, field) IF_AT(type, field), .if_none = NONE_NULL
 #define TOLD_IF(type, field) IF_AT(type, field), .if_none = NONE_TOLD
-#define TEXT(...) .text = { __VA_ARGS__ } /* place, cols, from, wide, gap, head */
+#define TEXT(...) .text = { __VA_ARGS__ } /* place, cols, from, wide, gap, head, stays */
 #define TUI(...) .tui = { __VA_ARGS__ }
 
 #define TABLE_SHOWN_MAX 16 /* columns for people */

@@ -75,6 +75,21 @@ static int has_one(const struct drawn *d)
 	return d->r->procs_cnt <= 1;
 }
 
+/* Others may have made no step, as DataLoader's workers. */
+static int is_of_several(const struct drawn *d)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < d->r->procs_cnt; i++)
+		cnt += d->r->procs[i].highest_step.pid != 0;
+	return cnt > 1;
+}
+
+static int is_of_one(const struct drawn *d)
+{
+	return !is_of_several(d);
+}
+
 /* The step as the others leave it room. */
 static unsigned step_cols(const struct drawn *d)
 {
@@ -134,14 +149,16 @@ static const struct column columns[] = {
 	{ NULL, "step", COL_NUMBER, OF(step_marks, number), TUI(1, 8) },
 	{ NULL, "", COL_TEXT, VIA(settling_sign), TUI(2, 1) },
 	{ NULL, "length", COL_NS, VIA(length), IF(step_marks, begin_ts_ns), TEXT(2, 10, 92), TUI(3, 9) },
-	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), TEXT(3, 10), TUI(4, 9) },
+	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), TEXT(3, 10) },
+	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), .shown_if = is_of_one, TUI(4, 9) },
+	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), .shown_if = is_of_several, TUI(4, 9, 90) },
 	{ NULL, "in forward", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, peak), TEXT(4, 11), TUI(5, 10) },
 	{ NULL, "fw_bw_boundary", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, live), TEXT(5, 15), TUI(6, 14) },
 	{ NULL, "after it", COL_BYTES, AT(MARK_STEP, peak), TEXT(6, 11), TUI(7, 9) },
 	{ NULL, "at end", COL_BYTES, AT(MARK_STEP, live), TEXT(7, 9), TUI(8, 9) },
 	{ NULL, "", COL_BAR, VIA(highest), TUI(9, 12, 110, 1) },
 	{ NULL, "ended at", COL_NS, VIA(ended), TUI(10, 9, 90) },
-	{ NULL, "process", COL_NUMBER, OF(step_marks, pid), TUI(11, 8, 100) },
+	{ NULL, "process", COL_NUMBER, OF(step_marks, pid), .shown_if = is_of_several, TUI(11, 8, .stays = 1) },
 	{ NULL, "", COL_TEXT, VIA(settling), TUI(12, 8, 118) },
 };
 

@@ -116,7 +116,7 @@ static const struct column columns[] = {
 	{ "name", NULL, COL_TEXT, OF(report_module, name), OR_NULL_IF_NOT(report_module, name) },
 	{ NULL, "module", COL_TEXT, VIA(path), .is_path = 1, TUI(1, 20, .wide = 1) },
 	{ NULL, "module (class)", COL_TEXT, VIA(place), TEXT(1, 24, .wide = 1) },
-	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(2, 8, .gap = 2), TUI(12, 8, 140) },
+	{ NULL, "process", COL_TEXT, VIA(whose), .shown_if = has_several, TEXT(2, 8, .gap = 2), TUI(12, 8, .stays = 1) },
 	{ "root", NULL, COL_OR_NULL, OF(report_module, root) },
 	{ "class", "class", COL_OR_NULL, OF(report_module, class), TUI(2, 16, 110) },
 	{ "pid", NULL, COL_NUMBER, OF(report_module, pid) },

@@ -71,7 +71,7 @@ static void col_widths(const struct tui_rows *r, unsigned screen, unsigned sort,
 		wide += widths[i] && r->cols[i]->tui.wide;
 	}
 	for (unsigned i = r->cols_cnt; i-- && used > screen + 1;) /* too narrow: the last ones go */
-		if (i && i != sort && widths[i]) {
+		if (i && i != sort && widths[i] && !r->cols[i]->tui.stays) {
 			used -= widths[i] + 1;
 			wide -= r->cols[i]->tui.wide != 0;
 			widths[i] = 0;
