@@ -247,6 +247,19 @@ def test_begins_with_a_step():
         clean(page)
 
 
+def test_title_of_several_jobs():
+    """The first one, and how many others; the command line would be that of the first alone."""
+    with opened(page_of(recording())) as page:
+        titles = page.js("""[2, 3, undefined].map((jobs) => {
+            const report = memtrace.model().doc.report, cmdline = "python /srv/train.py --lr 1";
+            memtrace.show({report: {...report, target: {...report.target, pid: 12, cmdline, jobs}}});
+            return [document.title, document.querySelector("#subtitle").textContent.includes(cmdline)];
+        })""")
+        mt.check(titles == [["memtrace: train.py (pid 12) and 1 other", False], ["memtrace: train.py (pid 12) and 2 others", False],
+                            ["memtrace: train.py 12", True]], f"{titles}")
+        clean(page)
+
+
 def test_private_bytes_over_time():
     """A line for each process that was read often enough, beside its last value."""
     with opened(page_of(recording())) as page:

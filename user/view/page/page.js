@@ -320,9 +320,11 @@ function drawHead() {
 	const fact = (label, value, more, bad) => facts.push(h("div", null, h("dt", null, label),
 		h("dd", bad ? {class: "bad"} : null, value, more ? h("small", null, ` ${more}`) : null)));
 	const lost = Object.entries(r.lost).reduce((sum, [reason, n]) => sum + (reason === "stack_rate" ? 0 : n), 0); // that one is a rate, no loss
-	$("title").textContent = r.target.comm ? `${jobName(r.target)} ${r.target.pid}` : "memtrace";
+	const others = Math.max(r.target.jobs - 1, 0) || 0; // jobs: where there are several
+	$("title").textContent = !r.target.comm ? "memtrace" : others ? `${jobName(r.target)} (pid ${r.target.pid}) and ${others} other${others > 1 ? "s" : ""}` :
+		`${jobName(r.target)} ${r.target.pid}`;
 	document.title = `memtrace: ${$("title").textContent}`;
-	$("subtitle").textContent = [r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
+	$("subtitle").textContent = [others ? "" : r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
 		span(r.traced_ns) === span(r.duration_ns) ? `${span(r.duration_ns)} traced` : `${span(r.traced_ns)} of ${span(r.duration_ns)} traced`,
 		r.sampling ? `of ${count(r.sampling.steps_seen)} steps ${count(r.sampling.steps_traced)} traced` : r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
 	for (const [dev, d] of [...Object.entries(r.devices), ...(r.host ? [["host", r.host]] : [])]) {
