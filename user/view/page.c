@@ -201,6 +201,17 @@ void page__item(struct page *p, unsigned indent, const char *text)
 	page__flow(p, indent, text);
 }
 
+void page__itemf(struct page *p, unsigned indent, const char *fmt, ...)
+{
+	char text[TEXT_BYTES_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	page__item(p, indent, text);
+}
+
 void page__para(struct page *p, const char *label, const char *text)
 {
 	page__put(p, "  ");

@@ -53,6 +53,7 @@ void page__flow(struct page *p, unsigned indent, const char *text);
 void page__md(struct page *p, const char *safe);
 /* page__flow as a line of its own, two blanks before it. */
 void page__item(struct page *p, unsigned indent, const char *text);
+void page__itemf(struct page *p, unsigned indent, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* "  label          text", as page__flow. */
 void page__para(struct page *p, const char *label, const char *text);
 void page__paraf(struct page *p, const char *label, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -197,7 +197,6 @@ const struct survey_job *jobs_view_row(const struct survey *s, size_t number)
 static void notes(struct page *p, const struct survey *s)
 {
 	struct drawn d = drawn_as(AS_JSON, NULL);
-	char text[TEXT_BYTES_MAX + 32];
 	unsigned told = 0;
 
 	for (size_t i = 0; i < s->cnt && told < 8; i++) {
@@ -208,28 +207,23 @@ static void notes(struct page *p, const struct survey *s)
 		why(&c, &s->jobs[i]);
 		if (!c.text[0])
 			continue;
-		snprintf(text, sizeof(text), "%u: %.900s", s->jobs[i].pid, c.text);
-		page__item(p, 4, text);
+		page__itemf(p, 4, "%u: %.900s", s->jobs[i].pid, c.text);
 		told++;
 	}
 }
 
 static void unseen(struct page *p, const struct survey *s)
 {
-	char text[200];
 	size_t pythons = 0;
 
 	for (size_t i = 0; i < s->cnt; i++)
 		pythons += !s->jobs[i].is_seen;
-	if (s->more) {
-		snprintf(text, sizeof(text), "%" PRIu64 " more are not shown.", s->more);
-		page__item(p, 4, text);
-	}
+	if (s->more)
+		page__itemf(p, 4, "%" PRIu64 " more are not shown.", s->more);
 	if (s->may_look || (!pythons && !s->unseen))
 		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " processes of other users may not be looked at%s: sudo memtrace ps shows "
-		 "which of them use PyTorch.", s->unseen + pythons, pythons ? " (those that run Python are \"unknown\")" : "");
-	page__item(p, 4, text);
+	page__itemf(p, 4, "%" PRIu64 " processes of other users may not be looked at%s: sudo memtrace ps shows which of them "
+		    "use PyTorch.", s->unseen + pythons, pythons ? " (those that run Python are \"unknown\")" : "");
 }
 
 int jobs_view_text(FILE *out, const struct survey *s, const struct view_opts *opts, int all, int choose)

@@ -177,7 +177,7 @@ static const struct step_marks *last_of(const struct report *r, uint32_t pid)
 static void put_settling(struct page *p, const struct report *r, uint32_t pid)
 {
 	unsigned cnt = 0;
-	char text[200], name[24], whose[40] = "";
+	char name[24], whose[40] = "";
 
 	for (size_t i = 0; i < r->marks.steps_cnt; i++)
 		cnt += r->marks.steps[i].pid == pid && r->marks.steps[i].is_settling;
@@ -186,9 +186,8 @@ static void put_settling(struct page *p, const struct report *r, uint32_t pid)
 	if (r->procs_cnt > 1)
 		snprintf(whose, sizeof(whose), " of %s%s", proc_words(name, sizeof(name), r, pid)[0] == 'r' ? "" : "process ",
 			 proc_words(name, sizeof(name), r, pid));
-	snprintf(text, sizeof(text), "%u step%s%s%s settling: %s what later steps keep", cnt, cnt == 1 ? "" : "s", whose,
-		 cnt == 1 ? " is" : " are", cnt == 1 ? "it makes" : "they make");
-	page__item(p, 2, text);
+	page__itemf(p, 2, "%u step%s%s%s settling: %s what later steps keep", cnt, cnt == 1 ? "" : "s", whose,
+		    cnt == 1 ? " is" : " are", cnt == 1 ? "it makes" : "they make");
 }
 
 void marks_text(struct page *p, const struct report *r, size_t top)

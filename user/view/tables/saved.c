@@ -92,18 +92,18 @@ uint64_t saved_bytes(const struct report *r)
 
 static void put_process(struct page *p, const struct report *r, const struct report_saved_proc *s)
 {
-	char text[400], name[24], who[40] = "", a[24], b[24], c[24], d[24], e[24], f[24];
+	char name[24], who[40] = "", a[24], b[24], c[24], d[24], e[24], f[24];
 
 	if (r->saved.procs_cnt > 1) {
 		const char *words = proc_words(name, sizeof(name), r, s->pid);
 
 		snprintf(who, sizeof(who), "%s%s: ", words[0] == 'r' ? "" : "process ", words);
 	}
-	snprintf(text, sizeof(text), "%sautograd kept %s in %s blocks when the largest of %s backward passes began, %s after "
-		 "the start, of %s live; at the last one %s", who, fmt_bytes(a, s->bytes), fmt_count(b, (double)s->cnt),
-		 fmt_count(c, (double)s->passes), fmt_ns(d, s->ts_ns > r->run.start_ts_ns ? s->ts_ns - r->run.start_ts_ns : 0),
-		 fmt_bytes(e, s->live), fmt_bytes(f, s->last_bytes));
-	page__item(p, 2, text);
+	page__itemf(p, 2, "%sautograd kept %s in %s blocks when the largest of %s backward passes began, %s after the start, "
+		    "of %s live; at the last one %s", who, fmt_bytes(a, s->bytes), fmt_count(b, (double)s->cnt),
+		    fmt_count(c, (double)s->passes),
+		    fmt_ns(d, s->ts_ns > r->run.start_ts_ns ? s->ts_ns - r->run.start_ts_ns : 0), fmt_bytes(e, s->live),
+		    fmt_bytes(f, s->last_bytes));
 	if (s->rest_cnt)
 		page__line(p, "  of them %s in %s blocks found no room, and are in no row", fmt_bytes(a, s->rest_bytes),
 			   fmt_count(b, (double)s->rest_cnt));

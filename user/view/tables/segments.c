@@ -59,123 +59,100 @@ double segments_fragmentation(const struct report_segments *s)
 
 /* --- text --------------------------------------------------------------------------------------------- */
 
-static size_t add(char *buf, size_t size, size_t at, const char *text, const char *value)
-{
-	int n = at < size ? snprintf(buf + at, size - at, "%s%s", text, value) : 0;
-
-	return at + (n > 0 ? (size_t)n : 0);
-}
-
-/* "driver 24 MiB = cached 20 MiB (tensors …) + others …" into buf; returns its length. */
-static size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s)
+/* "driver 24 MiB = cached 20 MiB (tensors …) + others …" */
+static void add_layers(struct sentence *text, const struct report_segments *s)
 {
 	char b[24];
-	size_t n = add(buf, size, 0, "driver ", fmt_bytes(b, s->driver));
 
-	n = add(buf, size, n, s->totals ? " = allocator " : " = framework ", fmt_bytes(b, s->allocator));
-	n = add(buf, size, n, " (tensors ", fmt_bytes(b, s->tensors));
+	sentence__add(text, "driver %s", fmt_bytes(b, s->driver));
+	sentence__add(text, " = %s %s", s->totals ? "allocator" : "framework", fmt_bytes(b, s->allocator));
+	sentence__add(text, " (tensors %s", fmt_bytes(b, s->tensors));
 	if (s->rounding)
-		n = add(buf, size, n, " + rounding ", fmt_bytes(b, s->rounding));
+		sentence__add(text, " + rounding %s", fmt_bytes(b, s->rounding));
 	if (s->late)
-		n = add(buf, size, n, " + used by a stream ", fmt_bytes(b, s->late));
+		sentence__add(text, " + used by a stream %s", fmt_bytes(b, s->late));
 	if (s->private_free)
-		n = add(buf, size, n, " + private pools ", fmt_bytes(b, s->private_free));
-	n = add(buf, size, n, s->totals ? " + free " : " + unused ", fmt_bytes(b, s->unused));
-	n = add(buf, size, n, ") + others ", fmt_bytes(b, s->others));
+		sentence__add(text, " + private pools %s", fmt_bytes(b, s->private_free));
+	sentence__add(text, " + %s %s", s->totals ? "free" : "unused", fmt_bytes(b, s->unused));
+	sentence__add(text, ") + others %s", fmt_bytes(b, s->others));
 	if (s->communication)
-		n = add(buf, size, add(buf, size, n, " (communication ", fmt_bytes(b, s->communication)), ")", "");
-	return n;
+		sentence__add(text, " (communication %s)", fmt_bytes(b, s->communication));
 }
 
 /* Of a process that is gone, or has given all back: what there was at most says more than zeros. */
-static size_t segments_peaks_text(char *buf, size_t size, const struct report_segments *s)
+static void add_peaks(struct sentence *text, const struct report_segments *s)
 {
-	char b[24];
-	size_t n = add(buf, size, 0, "all given back: driver at most ", fmt_bytes(b, s->peak));
+	char a[24], b[24], c[24];
 
-	n = add(buf, size, n, ", allocator ", fmt_bytes(b, s->reserved_peak));
-	return add(buf, size, n, ", of it in tensors ", fmt_bytes(b, s->allocated_peak));
-}
-
-static void put_flow(struct page *p, const char *text)
-{
-	page__item(p, 2, text);
+	sentence__add(text, "all given back: driver at most %s, allocator %s, of it in tensors %s", fmt_bytes(a, s->peak),
+		      fmt_bytes(b, s->reserved_peak), fmt_bytes(c, s->allocated_peak));
 }
 
 static void put_free(struct page *p, const struct report_segments *s)
 {
-	char text[300], a[24], b[24], c[24], d[24];
+	char a[24], b[24], c[24], d[24];
 
 	if (!s->totals || !(s->inactive + s->free_cached))
 		return;
-	snprintf(text, sizeof(text),
-		 "free in segments seen: %s beside live blocks, %s in whole segments; largest piece %s, "
-		 "fragmentation %s (1 - largest / free)",
-		 fmt_bytes(a, s->inactive), fmt_bytes(b, s->free_cached), fmt_bytes(c, s->largest_free),
-		 fmt_share(d, segments_fragmentation(s), 1));
-	put_flow(p, text);
+	page__itemf(p, 2, "free in segments seen: %s beside live blocks, %s in whole segments; largest piece %s, fragmentation "
+		    "%s (1 - largest / free)", fmt_bytes(a, s->inactive), fmt_bytes(b, s->free_cached),
+		    fmt_bytes(c, s->largest_free), fmt_share(d, segments_fragmentation(s), 1));
 }
 
 /* record_stream */
 static void put_late(struct page *p, const struct report_segments *s)
 {
-	char text[200], a[24], b[24], c[24], d[24];
+	char a[24], b[24], c[24], d[24];
 
 	if (!s->late_blocks)
 		return;
-	snprintf(text, sizeof(text),
-		 "freed while another stream used it (record_stream): %s blocks, %s now (peak %s); active %s",
-		 fmt_count(a, (double)s->late_blocks), fmt_bytes(b, s->late), fmt_bytes(c, s->late_peak),
-		 fmt_bytes(d, s->allocated + s->late));
-	put_flow(p, text);
+	page__itemf(p, 2, "freed while another stream used it (record_stream): %s blocks, %s now (peak %s); active %s",
+		    fmt_count(a, (double)s->late_blocks), fmt_bytes(b, s->late), fmt_bytes(c, s->late_peak),
+		    fmt_bytes(d, s->allocated + s->late));
 }
 
 static void put_before(struct page *p, const struct report_segments *s)
 {
-	char text[200], a[24], b[24];
+	char a[24], b[24];
 
 	if (!s->allocated_before && !s->reserved_before)
 		return;
-	snprintf(text, sizeof(text), "from before the attach: %s in blocks that nothing has used since, %s in segments",
-		 fmt_bytes(a, s->allocated_before), fmt_bytes(b, s->reserved_before));
-	put_flow(p, text);
+	page__itemf(p, 2, "from before the attach: %s in blocks that nothing has used since, %s in segments",
+		    fmt_bytes(a, s->allocated_before), fmt_bytes(b, s->reserved_before));
 }
 
 static void put_kinds(struct page *p, const char *title, const struct report_seg *segs)
 {
-	char text[600], a[24], b[24];
-	size_t n = 0;
+	struct sentence text = { 0 };
+	char a[24], b[24];
 
-	for (unsigned i = 1; i < MT_SEG_MAX && n < sizeof(text) - 120; i++)
+	for (unsigned i = 1; i < MT_SEG_MAX; i++)
 		if (segs[i].allocs)
-			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s %s %s (peak %s)", n ? "," : title,
-					      kinds[i].words, fmt_bytes(a, segs[i].live), fmt_bytes(b, segs[i].peak));
-	if (n)
-		put_flow(p, text);
+			sentence__add(&text, "%s %s %s (peak %s)", text.len ? "," : title, kinds[i].words,
+				      fmt_bytes(a, segs[i].live), fmt_bytes(b, segs[i].peak));
+	if (text.len)
+		page__item(p, 2, text.text);
 }
 
 static void put_comm(struct page *p, const struct report_segments *s)
 {
-	char text[200], a[24], b[24], c[24], d[24];
+	char a[24], b[24], c[24], d[24];
 
 	if (!s->comm_peak && !s->comms_made && !s->comms_ended)
 		return;
-	snprintf(text, sizeof(text), "communication: %s (peak %s); communicators made %s, ended %s", fmt_bytes(a, s->comm),
-		 fmt_bytes(b, s->comm_peak), fmt_count(c, (double)s->comms_made), fmt_count(d, (double)s->comms_ended));
-	put_flow(p, text);
+	page__itemf(p, 2, "communication: %s (peak %s); communicators made %s, ended %s", fmt_bytes(a, s->comm),
+		    fmt_bytes(b, s->comm_peak), fmt_count(c, (double)s->comms_made), fmt_count(d, (double)s->comms_ended));
 }
 
 static void put_graphs(struct page *p, const struct report_segments *s)
 {
-	char text[200], a[24], b[24], c[24];
+	char a[24], b[24], c[24];
 
 	if (!s->graphs)
 		return;
-	snprintf(text, sizeof(text),
-		 "graphs with memory of their own: %s, launched %s times; the largest needs %s while it runs, which the "
-		 "driver keeps until a trim",
-		 fmt_count(a, (double)s->graphs), fmt_count(b, (double)s->launches), fmt_bytes(c, s->graph_peak));
-	put_flow(p, text);
+	page__itemf(p, 2, "graphs with memory of their own: %s, launched %s times; the largest needs %s while it runs, which "
+		    "the driver keeps until a trim", fmt_count(a, (double)s->graphs), fmt_count(b, (double)s->launches),
+		    fmt_bytes(c, s->graph_peak));
 }
 
 static void put_fails(struct page *p, const struct report_seg *segs)
@@ -196,52 +173,49 @@ static void put_fails(struct page *p, const struct report_seg *segs)
 
 static void put_nvml(struct page *p, const struct report_segments *s)
 {
-	char text[300], a[24], b[24], c[24];
-	int n;
+	struct sentence text = { 0 };
+	char a[24], b[24];
 
 	if (!s->nvml)
 		return;
-	n = snprintf(text, sizeof(text), "NVML: %s of the device in use", fmt_bytes(a, s->nvml_used));
+	sentence__add(&text, "NVML: %s of the device in use", fmt_bytes(a, s->nvml_used));
 	if (s->nvml_procs)
-		snprintf(text + n, sizeof(text) - (size_t)n,
-			 ", %s by these processes: %s more than the driver was seen to give (contexts, code, from before "
-			 "the attach)",
-			 fmt_bytes(b, s->nvml_own), fmt_bytes(c, s->residual));
-	put_flow(p, text);
+		sentence__add(&text, ", %s by these processes: %s more than the driver was seen to give (contexts, code, from "
+			      "before the attach)", fmt_bytes(a, s->nvml_own), fmt_bytes(b, s->residual));
+	page__item(p, 2, text.text);
 }
 
 static void put_counted(struct page *p, const struct report_segments *s)
 {
-	char text[300], a[24], b[24], c[24];
-	int n;
+	struct sentence text = { 0 };
+	char a[24], b[24];
 
 	if (!s->counted)
 		return;
-	n = snprintf(text, sizeof(text),
-		     "the allocator's own counters, read and not traced: at most %s given out, %s reserved, since the process "
-		     "began",
-		     fmt_bytes(a, s->counted_allocated_peak), fmt_bytes(b, s->counted_reserved_peak));
+	sentence__add(&text, "the allocator's own counters, read and not traced: at most %s given out, %s reserved, since the "
+		      "process began", fmt_bytes(a, s->counted_allocated_peak), fmt_bytes(b, s->counted_reserved_peak));
 	if (s->counted > 1)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", in the one of %u processes that has most", s->counted);
+		sentence__add(&text, ", in the one of %u processes that has most", s->counted);
 	if (s->counted_resets)
-		snprintf(text + n, sizeof(text) - (size_t)n, "; the job reset its peaks %s times",
-			 fmt_count(c, (double)s->counted_resets));
-	put_flow(p, text);
+		sentence__add(&text, "; the job reset its peaks %s times", fmt_count(a, (double)s->counted_resets));
+	page__item(p, 2, text.text);
 }
 
 void segments_text(struct page *p, const struct report *r, const struct report_dev *d, int is_verbose)
 {
 	const struct report_segments *s = &d->segs;
-	char text[400], a[24], b[24], c[24];
-	size_t n;
+	struct sentence text = { 0 };
+	char a[24], b[24];
 
 	if (!segments_are_seen(s))
 		return;
-	n = !s->driver && s->totals && s->peak ? segments_peaks_text(text, sizeof(text), s) :
-						  segments_layers_text(text, sizeof(text), s);
-	if (s->backend && n < sizeof(text))
-		snprintf(text + n, sizeof(text) - n, "   [%s]", backend_name(s->backend));
-	put_flow(p, text);
+	if (!s->driver && s->totals && s->peak)
+		add_peaks(&text, s);
+	else
+		add_layers(&text, s);
+	if (s->backend)
+		sentence__add(&text, "   [%s]", backend_name(s->backend));
+	page__item(p, 2, text.text);
 	if (!is_verbose) {
 		put_free(p, s);
 		private_pools_text(p, r, d, 0);
@@ -249,11 +223,11 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 		return;
 	}
 	if (s->peak) {
-		n = (size_t)snprintf(text, sizeof(text), "segments since the attach: %s   peak %s", fmt_bytes(a, s->live),
-				     fmt_bytes(b, s->peak));
+		text.len = 0;
+		sentence__add(&text, "segments since the attach: %s   peak %s", fmt_bytes(a, s->live), fmt_bytes(b, s->peak));
 		if (s->peak_ts_ns >= r->run.start_ts_ns)
-			snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(c, s->peak_ts_ns - r->run.start_ts_ns));
-		put_flow(p, text);
+			sentence__add(&text, " after %s", fmt_ns(a, s->peak_ts_ns - r->run.start_ts_ns));
+		page__item(p, 2, text.text);
 	}
 	put_free(p, s);
 	put_late(p, s);
@@ -262,11 +236,8 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 	put_comm(p, s);
 	put_graphs(p, s);
 	private_pools_text(p, r, d, 1);
-	if (s->resets || s->trims) {
-		snprintf(text, sizeof(text), "resets %s, trims %s", fmt_count(a, (double)s->resets),
-			 fmt_count(b, (double)s->trims));
-		put_flow(p, text);
-	}
+	if (s->resets || s->trims)
+		page__itemf(p, 2, "resets %s, trims %s", fmt_count(a, (double)s->resets), fmt_count(b, (double)s->trims));
 	put_fails(p, s->kinds);
 	put_counted(p, s);
 	put_nvml(p, s);

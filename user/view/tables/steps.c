@@ -173,16 +173,14 @@ static void put_kinds(struct page *p, const struct report *r, int is_all)
 {
 	const struct report_sampling *s = &r->sampling;
 	struct drawn d = drawn_as(AS_TEXT, r);
-	char text[300];
 
 	if (!kinds_are_told(s, is_all))
 		return;
 	page__heading(p, "Kinds of steps");
 	table__text(p, &kind_table, &d, s->kinds, s->kinds_cnt, sizeof(*s->kinds));
-	snprintf(text, sizeof(text), "told apart by how many regions begin in a step and how long it takes, seen of all; "
-		 "a kind whose traced steps have peaks of several heights is several, which that does not show; %" PRIu64
-		 " steps are of none: probes came and went, or they are too few", s->steps_unsorted);
-	page__item(p, 2, text);
+	page__itemf(p, 2, "told apart by how many regions begin in a step and how long it takes, seen of all; a kind whose "
+		    "traced steps have peaks of several heights is several, which that does not show; %" PRIu64
+		    " steps are of none: probes came and went, or they are too few", s->steps_unsorted);
 }
 
 static void put_average(struct page *p, const struct report *r)

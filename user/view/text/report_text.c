@@ -136,13 +136,12 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 static void put_unseen(struct page *p, const struct report *r, uint64_t rss)
 {
 	uint64_t seen = report_framework_live(r);
-	char text[200], a[24], b[24];
+	char a[24], b[24];
 
 	if (!rss || !seen)
 		return;
-	snprintf(text, sizeof(text), "tensors seen: %s; other memory, and tensors that nothing has used since the attach: %s",
-		 fmt_bytes(a, seen), seen < rss ? fmt_bytes(b, rss - seen) : "none");
-	page__item(p, 2, text);
+	page__itemf(p, 2, "tensors seen: %s; other memory, and tensors that nothing has used since the attach: %s",
+		    fmt_bytes(a, seen), seen < rss ? fmt_bytes(b, rss - seen) : "none");
 }
 
 /* The readings of use. Of large processes not all is known. */
