@@ -486,11 +486,6 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 
 /* --- both ------------------------------------------------------------------------------------------------- */
 
-double diff_row__change(const struct diff_row *r, enum diff_value v)
-{
-	return r->b[v] - r->a[v];
-}
-
 /* What rows are sorted by: the mean's change, else the peak's, else the end's, else that of how often. */
 static double diff_row__growth(const struct diff_row *r)
 {

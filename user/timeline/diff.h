@@ -64,6 +64,9 @@ bool diff_side__is_empty(const struct diff_side *s);
 /* The device whose peak changed most, of those that A has, and what it is in B; NULL: none. */
 const struct report_dev *diff_peak_changed(const struct report *a, const struct report *b, uint64_t *ret_to);
 /* B - A; of what neither has NAN. */
-double diff_row__change(const struct diff_row *r, enum diff_value v);
+static inline double diff_row__change(const struct diff_row *r, enum diff_value v)
+{
+	return r->b[v] - r->a[v];
+}
 
 #endif
