@@ -945,6 +945,91 @@ static void jobs_of_ranks(void **state)
 	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB, "Peaks of 2 jobs: ", "");
 }
 
+static void rank_of_job(size_t i, uint32_t ppid, uint64_t peak, const char *port)
+{
+	char *label = f.texts[i][0];
+
+	set_proc(i, (uint32_t)(10 + i), ppid, peak, ppid == 2 ? "python small.py" : "python train.py");
+	snprintf(label, sizeof(f.texts[i][0]), "RANK=%zu", i % 4);
+	set_label(i, 0, label);
+	set_label(i, 1, port);
+}
+
+/* Two jobs of four ranks: that one is smaller than the other is no rank that stands out, and of whose it is there are two. */
+static void a_fat_rank_of_two_jobs(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 8; i++)
+		rank_of_job(i, i < 4 ? 1 : 2, i < 4 ? 8 * GIB : GIB, i < 4 ? "MASTER_PORT=29500" : "MASTER_PORT=29501");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 8 * GIB, "Peaks of 2 jobs: 8.00 GiB in process 10", "");
+	f.procs[6].peak = f.on[6][0].peak = 2 * GIB; /* far below what the other job's ranks have */
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, GIB, "Rank 2 of process 16 (small.py) stands out: its peak is 2.00 GiB, "
+		 "2 times the median of 4 ranks (1.00 GiB)", "memtrace report job.mtr --pid 16 --by op");
+	for (size_t i = 0; i < 8; i++)
+		f.modules[i] = (struct report_module){ .pid = f.procs[i].pid, .name = (char *)"",
+						       .all.at_peak = i < 4 ? 8 * GIB : GIB };
+	f.modules[6].all.at_peak = 2 * GIB;
+	f.r.modules.cnt = 8;
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, GIB, "Rank 2 of process 16", "--pid 16 --by module");
+}
+
+static void reads(size_t i, uint64_t first, uint64_t last, uint32_t rises)
+{
+	f.procs[i].own = (struct report_own){ .first_ns = FIX_T0, .last_ns = FIX_T0 + 40 * S, .own_first = first,
+					      .own_last = last, .reads = 41, .rises = rises };
+	f.procs[i].marks_cnt[MARK_STEP] = 50;
+	f.procs[i].use[MT_USE_PRIVATE] = last;
+}
+
+/* One job grows while another one gives as much back; and one that has more now is not what grows. */
+static void growth_of_one_job(void **state)
+{
+	struct point rss[40];
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < 40; i++) /* all together */
+		rss[i] = (struct point){ FIX_T0 + i * S, 4 * GIB, 4 * GIB };
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ rss, 40, S };
+	f.r.run.end_ts_ns = FIX_T0 + 40 * S;
+	set_proc(0, 10, 1, 10 * GIB, "python train.py");
+	set_proc(1, 11, 1, 5 * GIB, "python eval.py");
+	reads(0, 3 * GIB, 2 * GIB, 0);
+	reads(1, GIB, 2 * GIB, 40);
+	v = judged();
+	assert_non_null(line_of(&v, VERDICT_RSS));
+	assert_non_null(strstr(line_of(&v, VERDICT_RSS)->text, "The memory of process 11 (eval.py) and its job (private to its "
+			       "processes) grows by 25.6 MiB a second, to 2.00 GiB by now"));
+	assert_non_null(strstr(line_of(&v, VERDICT_RSS)->next, "memtrace record -p 11 "));
+	f.procs[1].own.own_last = GIB + 60 * MIB; /* below the threshold, whatever all together do */
+	for (size_t i = 0; i < 40; i++)
+		rss[i].live_end = rss[i].live_max = (1000 + 100 * i) * MIB;
+	v = judged();
+	assert_null(line_of(&v, VERDICT_RSS));
+	reads(1, GIB, 2 * GIB, 3); /* it was taken at once */
+	v = judged();
+	assert_null(line_of(&v, VERDICT_RSS));
+}
+
+/* Workers of one job are held against that job, not against all that runs on the machine. */
+static void workers_of_one_job(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	set_proc(0, 10, 1, 10 * GIB, "python train.py");
+	set_proc(1, 11, 1, 5 * GIB, "python eval.py");
+	set_proc(2, 12, 11, 0, "python eval.py");
+	f.procs[2].comm = (char *)"pt_data_worker0";
+	f.procs[0].use[MT_USE_PSS] = f.procs[0].use[MT_USE_PRIVATE] = 20 * GIB;
+	f.procs[1].use[MT_USE_PSS] = f.procs[1].use[MT_USE_PRIVATE] = GIB;
+	f.procs[2].use[MT_USE_PSS] = f.procs[2].use[MT_USE_PRIVATE] = GIB;
+	v = judged();
+	assert_non_null(line_of(&v, VERDICT_WORKERS));
+	assert_non_null(strstr(line_of(&v, VERDICT_WORKERS)->text, "1 DataLoader worker of process 11 holds 1.00 GiB of "
+			       "its own, 1.00 GiB each at most, of 2.00 GiB of all processes of its job"));
+}
+
 static void a_rank_that_was_judged(void **state)
 {
 	struct report_rank rows[2] = { { .rank = 0, .peak = GIB, .median_peak = GIB }, { .rank = 1, .peak = 3 * GIB,
@@ -1531,6 +1616,9 @@ int main(void)
 		cmocka_unit_test_setup(a_refusal_after_a_rise, sound),
 		cmocka_unit_test_setup(a_kill, sound),
 		cmocka_unit_test_setup(a_fat_rank, sound),
+		cmocka_unit_test_setup(a_fat_rank_of_two_jobs, sound),
+		cmocka_unit_test_setup(growth_of_one_job, sound),
+		cmocka_unit_test_setup(workers_of_one_job, sound),
 		cmocka_unit_test_setup(a_rank_that_was_judged, sound),
 		cmocka_unit_test_setup(activations, sound),
 		cmocka_unit_test_setup(a_root_that_has_it_itself, sound),

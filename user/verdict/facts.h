@@ -57,14 +57,15 @@ struct facts_ranks {
 	int is_judged; /* whoever asked for ranks has had them judged there, by more: the one that stands out */
 	uint32_t rank; /* with the highest peak */
 	uint64_t peak, median;
+	const struct report_proc *proc; /* of several jobs: that rank's, of the most uneven job; else NULL */
 };
 struct facts_ranks facts_of_ranks(const struct report *r);
 /* Whose blocks the device's peak has: the CPU is one device for all ranks that are traced. At least 1. */
 uint64_t facts_ranks_on(const struct report *r, uint8_t dev);
 /* The copies of gradients that DistributedDataParallel sends, at the peak: its own memory that has no other word. */
 uint64_t facts_buckets(const struct report *r, const struct report_dev *d);
-/* What a rank's modules hold at the peak, with what they own, beyond the median of all ranks. */
-uint64_t facts_modules_more(const struct report *r, uint32_t rank);
+/* What a rank's modules hold at the peak, with what they own, beyond the median of all ranks of its job. */
+uint64_t facts_modules_more(const struct report *r, const struct facts_ranks *f);
 
 /* Jobs that have nothing to do with one another, by the highest peak of one process of each: what devices had is their sum. */
 enum { JOBS_NAMED = 3 };
@@ -78,6 +79,11 @@ struct facts_jobs {
 	struct facts_job first[JOBS_NAMED];
 };
 struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev *d); /* by what they had on d; NULL: none */
+/*
+ * Of each process the number of its job, from 1 on, 0: too small to be looked at. malloc'ed. NULL: there are not several jobs,
+ * or no memory for it.
+ */
+uint32_t *facts_jobs_of_procs(const struct report *r);
 
 /* DataLoader's children, as torch names them; private bytes as the kernel last said. */
 struct facts_workers {
@@ -85,6 +91,7 @@ struct facts_workers {
 	uint64_t own, largest, all; /* all: of all processes, shared pages divided */
 	uint64_t grown, unshared;   /* since first readings, of workers that grow all the time: of own; what they share less */
 	uint64_t span_ns;	    /* … in so long */
+	const struct report_proc *proc; /* of several jobs: the largest one of the job whose workers have most; else NULL */
 };
 struct facts_workers facts_of_workers(const struct report *r);
 
@@ -103,6 +110,7 @@ struct facts_growing {
 	double per_second;
 	int is_host; /* malloc's blocks were looked at */
 	int is_seen; /* what of it is in tensors, or in malloc's blocks: else grown may be too much */
+	const struct report_proc *proc; /* of several jobs: that grew most, of the job that did; else NULL, and all are meant */
 };
 struct facts_growing facts_of_growing(const struct report *r);
 

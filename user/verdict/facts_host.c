@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* The machine's memory: what the kernel says of processes against what lives in them. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +13,23 @@
 
 /* --- workers --------------------------------------------------------------------------------------------- */
 
-/* What grows once, when a worker begins, is no growth over time. */
+/* What grows once, when it begins, is no growth over time. */
+static bool own_rises(const struct report_own *o)
+{
+	return o->reads >= GROWS_READS && o->rises * 100 >= (o->reads - 1) * GROWS_PERCENT && o->own_last > o->own_first;
+}
+
+static bool is_worker(const struct report_proc *p)
+{
+	return p->comm && !strncmp(p->comm, "pt_data_worker", 14);
+}
+
 static void worker_grows(struct facts_workers *f, const struct report_own *o)
 {
 	uint64_t grown = o->own_last > o->own_first ? o->own_last - o->own_first : 0;
 	uint64_t unshared = o->shared_first > o->shared_last ? o->shared_first - o->shared_last : 0;
 
-	if (o->reads < GROWS_READS || o->rises * 100 < (o->reads - 1) * GROWS_PERCENT || grown > UINT64_MAX - f->grown)
+	if (!own_rises(o) || grown > UINT64_MAX - f->grown)
 		return;
 	f->grown += grown;
 	f->unshared += unshared < grown ? unshared : grown;
@@ -32,9 +43,9 @@ static uint64_t add_u64(uint64_t a, uint64_t b)
 
 /*
  * What all processes have, what they share counted once. Where PSS is not known of one of them, as much of that as the one has
- * that has most: no less can be there.
+ * that has most: no less can be there. of: of each process its job; NULL: all are one.
  */
-static uint64_t all_bytes(const struct report *r)
+static uint64_t all_bytes(const struct report *r, const uint32_t *of, uint32_t job)
 {
 	uint64_t pss = 0, own = 0, shared = 0;
 	int is_known = 1;
@@ -42,6 +53,8 @@ static uint64_t all_bytes(const struct report *r)
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		const struct report_proc *p = &r->procs[i];
 
+		if (of && of[i] != job)
+			continue;
 		is_known = is_known && !(p->use_unknown & 1u << MT_USE_PSS);
 		pss = add_u64(pss, p->use[MT_USE_PSS]);
 		own = add_u64(own, p->use[MT_USE_PRIVATE]);
@@ -50,23 +63,48 @@ static uint64_t all_bytes(const struct report *r)
 	return is_known ? pss : add_u64(own, shared);
 }
 
-struct facts_workers facts_of_workers(const struct report *r)
+static struct facts_workers workers_of(const struct report *r, const uint32_t *of, uint32_t job)
 {
-	struct facts_workers f = { .all = all_bytes(r) };
+	struct facts_workers f = { .all = all_bytes(r, of, job) };
 
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		const struct report_proc *p = &r->procs[i];
 		uint64_t own = p->use[MT_USE_PRIVATE];
 
-		if (!p->comm || strncmp(p->comm, "pt_data_worker", 14) || !own)
+		if ((of && of[i] != job) || !is_worker(p) || !own)
 			continue;
 		f.cnt++;
 		f.own += own < UINT64_MAX - f.own ? own : 0;
+		if (of && own > f.largest)
+			f.proc = p;
 		f.largest = own > f.largest ? own : f.largest;
 		worker_grows(&f, &p->own);
 	}
 	f.grown = f.grown > f.own || !f.span_ns ? 0 : f.grown;
 	return f;
+}
+
+static uint32_t last_job(const struct report *r, const uint32_t *of)
+{
+	uint32_t ret = 0;
+
+	for (size_t i = 0; of && i < r->procs_cnt; i++)
+		ret = of[i] > ret ? of[i] : ret;
+	return ret;
+}
+
+struct facts_workers facts_of_workers(const struct report *r)
+{
+	uint32_t *of = facts_jobs_of_procs(r), jobs = last_job(r, of);
+	struct facts_workers most = workers_of(r, of, 1);
+
+	for (uint32_t job = 2; job <= jobs; job++) {
+		struct facts_workers f = workers_of(r, of, job);
+
+		most = f.own > most.own ? f : most;
+	}
+	free(of);
+	return most;
 }
 
 /* --- holes ------------------------------------------------------------------------------------------------ */
@@ -232,7 +270,7 @@ static uint64_t brought_since(const struct report *r, uint64_t begin_ns)
 }
 
 /* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
-struct facts_growing facts_of_growing(const struct report *r)
+static struct facts_growing growing_together(const struct report *r)
 {
 	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
 	const struct report_dev *d = malloc_or_cpu(r);
@@ -262,6 +300,60 @@ struct facts_growing facts_of_growing(const struct report *r)
 	f.is_host = facts_is_malloc_watched(r);
 	f.is_seen = d && !r->sampling.is_on;
 	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
+}
+
+static uint64_t tensors_at_most(const struct report_proc *p)
+{
+	for (size_t i = 0; i < p->devs_cnt; i++)
+		if (p->devs[i].dev == MT_DEV_CPU)
+			return p->devs[i].peak < p->live ? p->devs[i].peak : p->live;
+	return p->host_live;
+}
+
+/*
+ * Of one of several jobs, by what is private to each of its processes, as workers are judged; these have a rule of their own.
+ * What of it are tensors is not known over time: no less than what lives now is taken off.
+ */
+static struct facts_growing growing_of(const struct report *r, const uint32_t *of, uint32_t job)
+{
+	struct facts_growing f = { .is_host = facts_is_malloc_watched(r) }, none = { 0 };
+	uint64_t span_ns = 0, most = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+		uint64_t took_ns = p->own.last_ns - p->own.first_ns, known = tensors_at_most(p), grown;
+
+		if (of[i] != job || is_worker(p))
+			continue;
+		f.now = add_u64(f.now, p->own.own_last);
+		grown = own_rises(&p->own) ? p->own.own_last - p->own.own_first : 0;
+		if (grown <= known || took_ns < (p->marks_cnt[MARK_STEP] ? GROWING_NS : REPORT_LOADING_NS))
+			continue;
+		grown -= known;
+		f.grown = add_u64(f.grown, grown);
+		span_ns = took_ns > span_ns ? took_ns : span_ns;
+		f.proc = grown > most ? p : f.proc;
+		most = grown > most ? grown : most;
+	}
+	f.per_second = span_ns ? (double)f.grown * 1e9 / (double)span_ns : 0;
+	return f.grown < GROWING_LEAST || f.grown < f.now / GROWING_PART ? none : f;
+}
+
+/* Of several jobs one may grow while another one gives back: each for itself, and the one that grew most is told. */
+struct facts_growing facts_of_growing(const struct report *r)
+{
+	uint32_t *of = facts_jobs_of_procs(r), jobs = last_job(r, of);
+	struct facts_growing most = { 0 };
+
+	if (!of)
+		return growing_together(r);
+	for (uint32_t job = 1; job <= jobs; job++) {
+		struct facts_growing f = growing_of(r, of, job);
+
+		most = f.grown > most.grown ? f : most;
+	}
+	free(of);
+	return most;
 }
 
 /* --- memory that is in no tensor --------------------------------------------------------------------------- */

@@ -3,11 +3,13 @@
  * Which processes are one job: those below one traced process, and ranks that meet at one place, that the same run names, or,
  * where neither is told, that one process has launched. Each is looked at once, and then sorted by either.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/free.h"
 #include "event/event.h"
 #include "event/rank_label.h"
 #include "timeline/report.h"
@@ -100,14 +102,15 @@ static int by_peak(const void *pa, const void *pb)
 	return cmp_down(a->peak, b->peak) ?: cmp_up(a->proc->pid, b->proc->pid);
 }
 
-static void find_members(struct jobs *j, const struct report *r, uint8_t dev)
+/* With memory; or any process, for whose they are. */
+static void find_members(struct jobs *j, const struct report *r, uint8_t dev, bool is_any)
 {
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		const struct report_proc *p = &r->procs[i];
 		uint64_t peak = peak_on(p, dev);
 
 		j->pids[j->pids_cnt++] = (struct pid_at){ p->pid, p };
-		if (p->pid && (peak || (p->peak && dev != MT_DEV_HOST)))
+		if (p->pid && (is_any || peak || (p->peak && dev != MT_DEV_HOST)))
 			j->all[j->cnt++] = (struct member){ .proc = p, .peak = peak };
 	}
 	qsort(j->pids, j->pids_cnt, sizeof(*j->pids), by_pid);
@@ -177,6 +180,25 @@ static struct facts_jobs count(struct jobs *j)
 	return f;
 }
 
+/* false: there is no memory for it. */
+static bool jobs__make(struct jobs *j, const struct report *r, uint8_t dev, bool is_any)
+{
+	j->pids = calloc(r->procs_cnt, sizeof(*j->pids));
+	j->all = calloc(r->procs_cnt, sizeof(*j->all));
+	j->sorted = calloc(r->procs_cnt, sizeof(*j->sorted));
+	if (!j->pids || !j->all || !j->sorted)
+		return false;
+	find_members(j, r, dev, is_any);
+	join(j, by_root);
+	join(j, by_meets);
+	return true;
+}
+
+static void jobs__done(struct jobs *j)
+{
+	free_all(j->pids, j->all, j->sorted);
+}
+
 struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev *d)
 {
 	struct facts_jobs f = { 0 };
@@ -184,17 +206,21 @@ struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev 
 
 	if (!d || r->procs_cnt < 2)
 		return f;
-	j.pids = calloc(r->procs_cnt, sizeof(*j.pids));
-	j.all = calloc(r->procs_cnt, sizeof(*j.all));
-	j.sorted = calloc(r->procs_cnt, sizeof(*j.sorted));
-	if (j.pids && j.all && j.sorted) {
-		find_members(&j, r, d->dev);
-		join(&j, by_root);
-		join(&j, by_meets);
+	if (jobs__make(&j, r, d->dev, false))
 		f = count(&j);
-	}
-	free(j.pids);
-	free(j.all);
-	free(j.sorted);
+	jobs__done(&j);
 	return f;
+}
+
+uint32_t *facts_jobs_of_procs(const struct report *r)
+{
+	const struct report_dev *d = facts_device(r);
+	uint32_t *ret = facts_of_jobs(r, d).cnt > 1 ? calloc(r->procs_cnt, sizeof(*ret)) : NULL;
+	struct jobs j = { 0 };
+
+	if (ret && jobs__make(&j, r, d->dev, true))
+		for (size_t i = 0; i < j.cnt; i++) /* numbered as the first of each lies */
+			ret[j.all[i].proc - r->procs] = (uint32_t)(first_of(&j.all[i]) - j.all) + 1;
+	jobs__done(&j);
+	return ret;
 }

@@ -9,6 +9,7 @@
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
+#include "verdict/rules.h"
 
 #define RANKS_SEEN 1024
 
@@ -61,23 +62,24 @@ static struct facts_ranks judged(const struct report_ranks *k)
 	return (struct facts_ranks){ 0 };
 }
 
-struct facts_ranks facts_of_ranks(const struct report *r)
+/* Of one job, of: of each process its job; NULL: all are one. */
+static struct facts_ranks of_job(const struct report *r, const uint32_t *of, uint32_t job)
 {
-	struct rows *rows = r->ranks ? NULL : calloc(1, sizeof(*rows));
+	struct rows *rows = calloc(1, sizeof(*rows));
 	struct facts_ranks f = { 0 };
 
-	if (r->ranks)
-		return judged(r->ranks);
 	for (size_t i = 0; rows && i < r->procs_cnt; i++) {
 		struct rank_label l = report_proc_label(&r->procs[i]);
 		struct row *row;
 		uint32_t rank;
 
-		if (rank_label__rank(&l, &rank) == RANK_NONE || !r->procs[i].peak)
+		if ((of && of[i] != job) || rank_label__rank(&l, &rank) == RANK_NONE || !r->procs[i].peak)
 			continue;
 		row = rows__get(rows, rank);
 		if (row && r->procs[i].peak > row->bytes)
 			row->bytes = r->procs[i].peak;
+		if (of && (!f.proc || r->procs[i].peak > f.proc->peak))
+			f.proc = &r->procs[i];
 	}
 	if (rows && rows->cnt) {
 		f.cnt = rows->cnt;
@@ -87,6 +89,25 @@ struct facts_ranks facts_of_ranks(const struct report *r)
 	}
 	free(rows);
 	return f;
+}
+
+/* Of several jobs the one whose highest rank is the most times its own median. */
+struct facts_ranks facts_of_ranks(const struct report *r)
+{
+	uint32_t *of = r->ranks ? NULL : facts_jobs_of_procs(r), jobs = 0;
+	struct facts_ranks best = r->ranks ? judged(r->ranks) : of_job(r, of, 1);
+
+	for (size_t i = 0; of && i < r->procs_cnt; i++)
+		jobs = of[i] > jobs ? of[i] : jobs;
+	for (uint32_t job = 2; job <= jobs; job++) {
+		struct facts_ranks f = of_job(r, of, job);
+		bool is_more = (double)f.peak * (double)best.median > (double)best.peak * (double)f.median;
+
+		if (f.cnt >= RANKS_LEAST && (is_more || best.cnt < RANKS_LEAST))
+			best = f;
+	}
+	free(of);
+	return best;
 }
 
 uint64_t facts_ranks_on(const struct report *r, uint8_t dev)
@@ -121,26 +142,37 @@ static uint64_t held_by(const struct report_module *m)
 	return m->all.at_peak + m->kinds[EV_TENSOR_PARAMETER] + m->kinds[EV_TENSOR_BUFFER] + m->kinds[EV_TENSOR_STATE];
 }
 
-uint64_t facts_modules_more(const struct report *r, uint32_t rank)
+/* The job that a process is of, where there are several; of: facts_jobs_of_procs(). */
+static bool is_of(const struct report *r, const uint32_t *of, uint32_t pid, const struct report_proc *one)
 {
+	for (size_t i = 0; of && one && i < r->procs_cnt; i++)
+		if (r->procs[i].pid == pid)
+			return of[i] == of[one - r->procs];
+	return true;
+}
+
+uint64_t facts_modules_more(const struct report *r, const struct facts_ranks *f)
+{
+	uint32_t *jobs = f->proc ? facts_jobs_of_procs(r) : NULL, of;
 	struct rows *rows = calloc(1, sizeof(*rows));
 	uint64_t has = 0, median;
 	struct row *row;
-	uint32_t of;
 
 	for (size_t i = 0; rows && i < r->procs_cnt; i++)
-		if (report_rank(r, r->procs[i].pid, &of))
+		if (is_of(r, jobs, r->procs[i].pid, f->proc) && report_rank(r, r->procs[i].pid, &of))
 			rows__get(rows, of);
 	for (size_t i = 0; rows && i < r->modules.cnt; i++) {
 		const struct report_module *m = &r->modules.rows[i];
+		bool is_ours = !m->parent && is_of(r, jobs, m->pid, f->proc) && report_rank(r, m->pid, &of);
 
-		row = !m->parent && report_rank(r, m->pid, &of) ? rows__get(rows, of) : NULL;
+		row = is_ours ? rows__get(rows, of) : NULL;
 		if (row)
 			row->bytes += held_by(m);
 	}
-	row = rows ? rows__get(rows, rank) : NULL;
+	row = rows ? rows__get(rows, f->rank) : NULL;
 	has = row ? row->bytes : 0;
 	median = rows ? rows__median(rows) : 0;
 	free(rows);
+	free(jobs);
 	return has > median ? has - median : 0;
 }

@@ -123,12 +123,15 @@ static void say_record(struct verdict_line *l, const char *what_for, uint32_t pi
 void say_rss(const struct judge *j, struct verdict_line *l)
 {
 	const struct facts_growing f = j->f->growing;
-	uint32_t pid = facts_to_record(j->r);
-	char a[24], b[24], c[24];
+	uint32_t pid = f.proc ? f.proc->pid : facts_to_record(j->r);
+	char a[24], b[24], c[24], whose[TEXT_BYTES_MAX + 40];
 
 	l->bytes = (uint64_t)f.per_second;
-	say(l->text, "The job's memory (RSS, without files) grows by %s a second, to %s by now",
-	    fmt_bytes(a, l->bytes), fmt_bytes(b, f.now));
+	if (f.proc)
+		say(l->text, "The memory%s and its job (private to its processes) grows by ", whose_words(whose, f.proc));
+	else
+		say(l->text, "The job's memory (RSS, without files) grows by ");
+	say(l->text, "%s a second, to %s by now", fmt_bytes(a, l->bytes), fmt_bytes(b, f.now));
 	if (f.is_seen)
 		say(l->text, ", and %s of that is not in %s", fmt_bytes(c, f.grown),
 		    f.is_host ? "blocks of malloc" : "tensors");

@@ -49,11 +49,15 @@ static void say_copies(struct verdict_line *l, const struct facts_workers *f)
 void say_workers(const struct judge *j, struct verdict_line *l)
 {
 	const struct facts_workers f = j->f->workers;
-	char a[24], b[24], c[24];
+	char a[24], b[24], c[24], parent[32] = "";
 
 	l->bytes = f.own;
-	say(l->text, "%zu DataLoader worker%s hold %s of their own, %s each at most, of %s of all processes", f.cnt,
-	    f.cnt == 1 ? "" : "s", fmt_bytes(a, f.own), fmt_bytes(b, f.largest), fmt_bytes(c, f.all));
+	if (f.proc)
+		snprintf(parent, sizeof(parent), " of process %u", f.proc->ppid);
+	say(l->text, "%zu DataLoader worker%s%s hold%s %s of %s own, %s each at most, of %s of all processes%s", f.cnt,
+	    f.cnt == 1 ? "" : "s", parent, f.cnt == 1 ? "s" : "", fmt_bytes(a, f.own),
+	    f.cnt == 1 ? "its" : "their", fmt_bytes(b, f.largest), fmt_bytes(c, f.all),
+	    f.proc ? " of its job" : "");
 	if (f.grown >= WORKERS_LEAST)
 		say_copies(l, &f);
 	else

@@ -305,29 +305,6 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 	say_estimate(j, l, how);
 }
 
-/* A folder may be called .pyenv. */
-static const char *end_of_script(const char *cmdline)
-{
-	const char *py = cmdline ? strstr(cmdline, ".py") : NULL;
-
-	while (py && py[3] && py[3] != ' ')
-		py = strstr(py + 3, ".py");
-	return py;
-}
-
-const char *job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p)
-{
-	const char *py = end_of_script(p->cmdline), *at = py;
-	char script[TEXT_BYTES_MAX];
-
-	if (!py)
-		return name(buf, p->comm, "?");
-	while (at > p->cmdline && at[-1] != ' ' && at[-1] != '/')
-		at--;
-	snprintf(script, sizeof(script), "%.*s", (int)(py + 3 - at), at);
-	return name(buf, script, "?");
-}
-
 /* "291 MiB in process 8434 (train.py), 28.0 MiB in 8259 (eval.py, the highest of 4)" */
 static void say_jobs(char *text, const struct facts_jobs *jobs)
 {

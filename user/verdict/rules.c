@@ -44,6 +44,15 @@ static enum verdict_severity when_exit(const struct judge *j)
 
 /* --- what grows ------------------------------------------------------------------------------------------- */
 
+/* The peak that it matters beside: of several jobs what its own process has. */
+static uint64_t leak_of(const struct judge *j, const struct report_leak *row, const struct report_dev *d)
+{
+	for (size_t i = 0; j->f->jobs.cnt > 1 && i < j->r->procs_cnt; i++)
+		if (j->r->procs[i].pid == row->pid && j->r->procs[i].peak)
+			return j->r->procs[i].peak < d->peak ? j->r->procs[i].peak : d->peak;
+	return d->peak;
+}
+
 /* A place of blocks. */
 static enum verdict_severity when_leak(const struct judge *j)
 {
@@ -52,7 +61,7 @@ static enum verdict_severity when_leak(const struct judge *j)
 
 	if (!j->r->leaks.cnt)
 		return SILENT;
-	if (row->sure >= SURE_MEDIUM && d && facts_leak_bytes(j->r, row) >= (double)d->peak / LEAK_SHARE)
+	if (row->sure >= SURE_MEDIUM && d && facts_leak_bytes(j->r, row) >= (double)leak_of(j, row, d) / LEAK_SHARE)
 		return VERDICT_PROBLEM;
 	return VERDICT_HINT;
 }
@@ -61,8 +70,9 @@ static enum verdict_severity when_leak(const struct judge *j)
 static enum verdict_severity when_rss(const struct judge *j)
 {
 	uint64_t grown = j->f->growing.grown;
+	int is_workers = !j->f->growing.proc && j->f->workers.grown > grown / WORKERS_GROW_PART; /* of several jobs: apart */
 
-	return if_so(grown && !j->r->leaks.cnt && j->f->workers.grown <= grown / WORKERS_GROW_PART, VERDICT_HINT);
+	return if_so(grown && !j->r->leaks.cnt && !is_workers, VERDICT_HINT);
 }
 
 /* --- what is unlike its kind, or not used ------------------------------------------------------------------ */

@@ -13,7 +13,7 @@
 /* --- ranks ----------------------------------------------------------------------------------------------- */
 
 /* The table that has most of what it holds beyond the others. Lines of Python say more than operators, where there are any. */
-static const char *table_of(const struct report *r, uint32_t rank, uint64_t more)
+static const char *table_of(const struct report *r, const struct facts_ranks *f, uint64_t more)
 {
 	uint64_t stacks = 0, all = 0;
 
@@ -21,7 +21,7 @@ static const char *table_of(const struct report *r, uint32_t rank, uint64_t more
 		stacks += r->stacks.rows[i].at_peak;
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		all += r->devs[i].peak;
-	if (facts_modules_more(r, rank) >= more / RANK_PART)
+	if (facts_modules_more(r, f) >= more / RANK_PART)
 		return "module";
 	return stacks && stacks >= all / RANK_PART ? "stack" : "op";
 }
@@ -29,18 +29,22 @@ static const char *table_of(const struct report *r, uint32_t rank, uint64_t more
 void say_rank(const struct judge *j, struct verdict_line *l)
 {
 	const struct facts_ranks f = j->f->ranks;
+	const char *by = table_of(j->r, &f, f.peak - f.median);
 	const struct judge all = of_all(j);
-	char a[24], b[24];
+	char a[24], b[24], whose[TEXT_BYTES_MAX + 40];
 
 	l->bytes = f.peak - f.median;
-	say(l->text, "Rank %u stands out: its peak is %s, ", f.rank, fmt_bytes(a, f.peak));
+	say(l->text, "Rank %u%s stands out: its peak is %s, ", f.rank, whose_words(whose, f.proc), fmt_bytes(a, f.peak));
 	if ((double)f.peak >= RANK_RATIO * (double)f.median)
 		say(l->text, "%.2g times", (double)f.peak / (double)(f.median ? f.median : 1));
 	else
 		say(l->text, "%u %% above", percent(f.peak - f.median, f.median));
 	say(l->text, " the median of %zu ranks (%s)", f.cnt, fmt_bytes(b, f.median));
 	say(l->next, "brought down to the median it saves %s; what it has more of: ", fmt_bytes(a, f.peak - f.median));
-	say_report(&all, l, "--rank %u --by %s", f.rank, table_of(j->r, f.rank, f.peak - f.median));
+	if (f.proc) /* there are other ranks of that number */
+		say_report(&all, l, "--pid %u --by %s", f.proc->pid, by);
+	else
+		say_report(&all, l, "--rank %u --by %s", f.rank, by);
 }
 
 /* --- a spike --------------------------------------------------------------------------------------------- */
@@ -49,11 +53,13 @@ void say_spike(const struct judge *j, struct verdict_line *l)
 {
 	const char *by = facts_of_peak_module(j->r).cnt ? "module" : "op";
 	const struct facts_steps *f = &j->f->steps;
-	char a[24], b[24];
+	char a[24], b[24], whose[TEXT_BYTES_MAX + 40], pid[24] = "";
 
+	if (j->f->jobs.cnt > 1) /* steps of others have that number, too */
+		snprintf(pid, sizeof(pid), " --pid %u", f->proc->pid);
 	l->bytes = f->peak - f->median;
-	say(l->text, "Step %" PRIu64 " peaks at %s, %.2g times the usual %s", f->proc->highest_step.number, fmt_bytes(a,
-	    f->peak),
+	say(l->text, "Step %" PRIu64 "%s peaks at %s, %.2g times the usual %s", f->proc->highest_step.number,
+	    whose_words(whose, j->f->jobs.cnt > 1 ? f->proc : NULL), fmt_bytes(a, f->peak),
 	    (double)f->peak / (double)(f->median ? f->median : 1), fmt_bytes(b, f->median));
 	if (f->high > 1)
 		say(l->text, ": %zu of %zu steps are that high", f->high, f->cnt);
@@ -62,9 +68,9 @@ void say_spike(const struct judge *j, struct verdict_line *l)
 	say(l->next, "capped it saves %s; what step %" PRIu64 " has more of (a longer batch, an evaluation?): ",
 	    fmt_bytes(a, f->peak - f->median), f->proc->highest_step.number);
 	if (is_kept(j))
-		say_report(j, l, "--at step:%" PRIu64 " --by %s", f->proc->highest_step.number, by);
+		say_report(j, l, "--at step:%" PRIu64 " --by %s%s", f->proc->highest_step.number, by, pid);
 	else /* the next one that is as high */
-		say_report(j, l, "--at peak --by %s", by);
+		say_report(j, l, "--at peak --by %s%s", by, pid);
 }
 
 /* Its window came when it was over: how high, and when, is what the kernel kept of it. */
