@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Labels of what is allocated between windows (--between blocks), learned from traced steps: of recordings of all steps, whose gaps are
 cut out (gaps_of.c), each label against what the whole recording says of the same block at the same moment (learned_of.c)."""
+import csv
 import json
 import sqlite3
 import subprocess
@@ -29,6 +30,10 @@ def check_views(path, folder):
     mt.check({op["name"]: op["count"] for op in learned["ops"]}.items() <= by_op.items(), f"by operator: {learned['ops']}, in jsonl {by_op}")
     for name in FORMATS:
         mt.ok(mt.memtrace("export", path, "--to", name, "-o", folder / f"out.{name}"))
+    with open(folder / "out.csv", encoding="utf-8", newline="") as f:  # the same as a table
+        rows = [row for row in csv.DictReader(f) if row["learned"]]
+    keys = ("ev", "id", "cat", "op", "region", "module", "phase")
+    mt.check([[row[k] for k in keys] for row in rows] == [[str(e.get(k) or "") for k in keys] for e in marked], f"csv: {rows[:2]}, jsonl: {marked[:2]}")
     with sqlite3.connect(folder / "out.sqlite") as db:
         rows = db.execute("SELECT count(*) FROM learned JOIN blocks ON blocks.id = learned.block").fetchone()[0]
         mt.check(rows == sum(e["ev"] == "create" for e in marked), f"{rows} in sqlite")

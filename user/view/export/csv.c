@@ -10,7 +10,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	name_cache__init(&c->names, to->names, csv_quote);
 	c->to = to;
 	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
-			   "module,module_root,phase,name,root,kind,state,type,ns\r\n");
+			   "module,module_root,phase,name,root,kind,state,type,ns,learned\r\n");
 	return export_rows__begin(c);
 }
 
@@ -36,7 +36,7 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__char(o, ',');
 	outbuf__u64(o, ev->version);
 	outbuf__char(o, ',');
-	outbuf__str(o, export_rows__cat(c, ev));
+	outbuf__str(o, ev->learned ? tl_cat_name(ev->learned->cat) : export_rows__cat(c, ev));
 }
 
 static void put_name(struct export_ctx *c, name_id name)
@@ -46,18 +46,21 @@ static void put_name(struct export_ctx *c, name_id name)
 		name_cache__put(&c->names, &c->o, name);
 }
 
+/* learned: category, operator, region and these are not measured, but its like's (docs/sampling.md). */
 /* ,module,module_root,phase: whose forward or backward made it; ,name,root,kind,state,type: what Python calls it */
 static void put_python(struct export_ctx *c, const struct tl_event *ev, int is_block)
 {
+	const struct tl_learned measured = { .module = ev->module, .root = ev->root, .phase = ev->phase };
+	const struct tl_learned *is = ev->learned ? ev->learned : &measured;
 	int is_life = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING || ev->kind == TL_DESTROY;
 	struct outbuf *o = &c->o;
 	struct labels_name n;
 
-	put_name(c, is_life && ev->root.v ? ev->module : NAME_NONE);
-	put_name(c, is_life ? ev->root : NAME_NONE);
+	put_name(c, is_life && is->root.v ? is->module : NAME_NONE);
+	put_name(c, is_life ? is->root : NAME_NONE);
 	outbuf__char(o, ',');
-	if (is_life && ev->phase != PHASE_OTHER)
-		outbuf__str(o, phase_name((enum phase)ev->phase));
+	if (is_life && is->phase != PHASE_OTHER)
+		outbuf__str(o, phase_name((enum phase)is->phase));
 	if (!is_block || !ev->id || !c->to->labels || !labels__name(c->to->labels, ev->id, &n)) {
 		outbuf__lit(o, ",,,,,");
 		return;
@@ -77,7 +80,7 @@ static int is_told(const struct export_ctx *c, const struct tl_event *ev)
 	return export_rows__has(c, ev) && ev->kind != TL_NODE; /* a node's blocks are no columns */
 }
 
-/* Columns: time = start, size = peak bytes added, name = compile id; last = duration (ns). */
+/* Columns: time = start, size = peak bytes added, name = compile id, ns = duration. */
 static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
@@ -96,7 +99,7 @@ static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_
 	outbuf__str(o, ev->compiled & EV_COMPILED_BACKWARD ? ",,,,,,backward" : ",,,,,,forward");
 	put_name(c, ev->compile_id);
 	outbuf__lit_u64(o, ",,,,,", ev->took_ns);
-	outbuf__lit(o, "\r\n");
+	outbuf__lit(o, ",\r\n");
 }
 
 /* gap_begin: what follows is not known, until gap_end. It is of no thread. */
@@ -104,11 +107,12 @@ static void put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_o
 {
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__str(o, ev->version ? ",gap_begin" : ",gap_end");
-	outbuf__lit(o, ",,,,,,,,,,,,,,,,,,,,,,,\r\n");
+	outbuf__lit(o, ",,,,,,,,,,,,,,,,,,,,,,,,\r\n");
 }
 
 static void put_row(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
+	const name_id op = ev->learned ? ev->learned->op : ev->op, region = ev->learned ? ev->learned->region : ev->region;
 	int is_block = export_rows__is_block(ev);
 	struct outbuf *o = &c->o;
 
@@ -120,11 +124,9 @@ static void put_row(struct export_ctx *c, const struct tl_event *ev, int64_t epo
 	else
 		outbuf__lit(o, ",,,,,,");
 	outbuf__char(o, ',');
-	if (ev->op.v)
-		name_cache__put(&c->names, o, ev->op);
-	outbuf__char(o, ',');
-	if (ev->region.v && ev->kind != TL_TAG)
-		name_cache__put(&c->names, o, ev->region);
+	if (op.v)
+		name_cache__put(&c->names, o, op);
+	put_name(c, ev->kind == TL_TAG ? NAME_NONE : region);
 	outbuf__char(o, ',');
 	outbuf__u64(o, ev->tid);
 	outbuf__char(o, ',');
@@ -142,7 +144,7 @@ static void put_row(struct export_ctx *c, const struct tl_event *ev, int64_t epo
 	if (ev->kind == TL_MARK)
 		outbuf__str(o, mark_name((enum tl_mark)ev->version));
 	put_python(c, ev, is_block);
-	outbuf__lit(o, ",\r\n");
+	outbuf__str(o, ev->learned ? ",,true\r\n" : ",,\r\n");
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -155,7 +157,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		return 0;
 	else
 		put_row(c, ev, epoch_off_ns);
-	return export_rows__put(c, ev, NULL);
+	return export_rows__put(c, ev, ev->learned);
 }
 
 const struct export_format export_csv = {
