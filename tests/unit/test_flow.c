@@ -741,6 +741,39 @@ static void python_functions_are_backward_nodes(void **state)
 }
 
 /* Buckets of DistributedDataParallel. */
+static void level(uint8_t state)
+{
+	ts += stride;
+	send((struct event){ .kind = EV_LEVEL, .flags = state, .depth = MT_LEVEL_FULL, .aux = PID, .size = 3 });
+}
+
+/* Probes come during a backward pass: what it made is read by the optimizer, to write what is as large. */
+static void gradients_of_a_backward_that_nobody_saw(void **state)
+{
+	(void)state;
+	op(0, "aten::mul", T(0x9000));
+	level(EV_LEVEL_GAP);
+	allocated(0x1000, 0); /* two gradients, an activation, and a scale that is not as large */
+	allocated(0x2000, 0);
+	allocated(0x3000, 0);
+	allocated_of(0x4000, 0, 4);
+	level(EV_LEVEL_ARMED);
+	step_begin();
+	op(0, "aten::add", T(0x3000));
+	op(0, "aten::lerp_", T(0x5000, W), T(0x1000));
+	op(0, "aten::add_", T(0x6000, W), T(0x2000));
+	frame(MT_EV_OP, "aten::mul_", 0);
+	arg_of(0, 0x6000, 0, W, SIZE);
+	arg_of(0, 0x4000, 1, 0, 4);
+	op(0, "aten::mul_", T(0x6000, W), T(0x9000));
+	step_end();
+	assert_string_equal(cat(0x1000), "GRADIENT");
+	assert_string_equal(cat(0x2000), "GRADIENT");
+	assert_string_not_equal(cat(0x3000), "GRADIENT");
+	assert_string_not_equal(cat(0x4000), "GRADIENT");
+	assert_string_not_equal(cat(0x9000), "GRADIENT"); /* it was there before */
+}
+
 static void what_backward_writes_and_an_optimizer_reads(void **state)
 {
 	(void)state;
@@ -1592,6 +1625,7 @@ int main(void)
 		TEST(wrapped_scalars), TEST(an_average_late_amid_a_step), TEST(frozen_weights_by_their_name),
 		TEST(weights_of_backward_do_not_count),
 		TEST(python_functions_are_backward_nodes), TEST(what_backward_writes_and_an_optimizer_reads),
+		TEST(gradients_of_a_backward_that_nobody_saw),
 		TEST(late_blocks_are_live), TEST(a_late_block_is_replaced), TEST(late_blocks_end_under_an_allocation),
 		TEST(the_peak_is_relabelled),
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),

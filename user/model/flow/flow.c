@@ -407,11 +407,13 @@ bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
 
 void graph__arg(struct graph *g, struct thread *th, const struct event *ev, struct block *b)
 {
+	bool is_unseen = b && !b->tracked && !b->late && b->phase != PHASE_OPTIMIZER;
 	struct fblock *f = !b ? NULL : b->tracked ? graph__find(g, b->id) : graph__add(g, b);
 	struct fthread *t = f ? graph__thread(g, th) : NULL;
 
 	if (!t)
 		return;
+	f->flags |= is_unseen ? FB_UNSEEN : 0;
 	if (!(f->flags & FB_TOUCHED)) {
 		f->flags |= FB_TOUCHED;
 		if (f->expected == CAT_UNKNOWN + 1)

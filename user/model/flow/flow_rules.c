@@ -252,14 +252,30 @@ static void node__backward(struct graph *g, const struct fnode *n, const struct 
 	}
 }
 
-/* Buckets of DistributedDataParallel: written in backward, read by an optimizer. So is what a compiled autograd returned. */
+static bool node__writes_as_large(struct graph *g, const struct fnode *n, const struct edge *e, uint64_t size)
+{
+	const struct fblock *f;
+
+	for (uint32_t i = 0; i < n->edges_cnt; i++)
+		if (e[i].flags & EDGE_BUMPED && (f = graph__find(g, e[i].id)) && f->size == size)
+			return true;
+	return false;
+}
+
+/*
+ * Buckets of DistributedDataParallel: written in backward, read by an optimizer. So is what a compiled autograd returned. And
+ * gradients of a step whose backward nobody saw, as probes came during it: what an optimizer did not make, and reads to write
+ * what is as large, a parameter or its state.
+ */
 static void node__read_gradients(struct graph *g, const struct fnode *n, const struct edge *e)
 {
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		struct fblock *f = e[i].flags & (EDGE_ALLOC | EDGE_BUMPED) ? NULL : graph__find(g, e[i].id);
 
-		if (!f || !(f->flags & FB_BWD_WRITTEN || f->made == (EV_PLACE_INFERENCE | EV_PLACE_OUTPUT)) ||
-		    f->flags & (FB_STRONG | FB_TEMP))
+		if (!f || f->flags & (FB_STRONG | FB_TEMP))
+			continue;
+		if (!(f->flags & FB_BWD_WRITTEN) && f->made != (EV_PLACE_INFERENCE | EV_PLACE_OUTPUT) &&
+		    !(f->flags & FB_UNSEEN && node__writes_as_large(g, n, e, f->size)))
 			continue;
 		if (f->place)
 			g->env.is_backward(g->env.ctx, (name_id){ f->place });

@@ -43,7 +43,8 @@ enum fb_flag {
 	FB_USED = 1 << 12,   /* an argument named weight or bias, outside backward and optimizer */
 	FB_SAVED = 1 << 13,  /* backward read it, and did not make it (extended classes) */
 	FB_OF_GRAD = 1 << 14, /* made outside backward from a gradient, of its size: L2 decay adds the weights to a copy */
-	FB_ALL = (1 << 15) - 1,
+	FB_UNSEEN = 1 << 15, /* allocated while operators were not seen, and not by an optimizer */
+	FB_ALL = (1 << 16) - 1,
 	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
 };
 
