@@ -294,7 +294,7 @@ void model__levels_done(struct model *m)
 
 /* --- events ----------------------------------------------------------------------------------------------------------- */
 
-/* Nobody saw what became of it: its memory is met again where a file goes on with it. */
+/* Nobody saw what became of it: its memory is seen again where a file goes on with it. */
 static void model__leave(struct model *m, struct proc *p)
 {
 	const struct block *b;
