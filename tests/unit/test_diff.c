@@ -350,7 +350,7 @@ static void test_before_the_attach(void **state)
 	free(text);
 	diff__done(&d);
 	devs[1].preexisting_bytes = 1500; /* both were */
-	b.to.ops.none.at_peak = 1500;
+	b.to.ops.none.at_peak = 600;
 	assert_int_equal(diff__make(&d, &sides[0], &sides[1], DIFF_BY_OP), 0);
 	assert_false(find(&d, "empty")->is_before);
 	diff__done(&d);

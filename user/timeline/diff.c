@@ -377,22 +377,13 @@ static void put_modules(struct parts *p, const struct diff_side *s)
 	free(to);
 }
 
-/* What none of them has left says nothing of what they held. */
-static bool have_exited(const struct report *r)
-{
-	for (size_t i = 0; i < r->procs_cnt; i++)
-		if (r->procs[i].gone != 1)
-			return false;
-	return r->procs_cnt && !r->names.cnt;
-}
-
 /* Of one name are two rows here, which parts__fold makes one. */
-static void put_name(struct parts *p, const char *name, uint64_t peak, double end)
+static void put_name(struct parts *p, const char *name, uint64_t peak, uint64_t end)
 {
 	struct part *x = parts__add(p, name);
 
 	x->v[DIFF_PEAK] = (double)peak;
-	x->v[DIFF_END] = end;
+	x->v[DIFF_END] = (double)end;
 }
 
 static void put_names(struct parts *p, const struct diff_side *s)
@@ -400,14 +391,14 @@ static void put_names(struct parts *p, const struct diff_side *s)
 	char name[2 * NAME_BYTES_MAX];
 
 	for (size_t i = 0; i < s->named_cnt && !p->err; i++)
-		put_name(p, s->named[i].name, s->named[i].bytes, have_exited(s->end) ? NAN : 0);
+		put_name(p, s->named[i].name, s->named[i].bytes, 0);
 	for (size_t i = 0; i < s->end->names.cnt && !p->err; i++) {
 		const struct report_tensor *t = &s->end->names.rows[i];
 
 		if (t->kind == EV_TENSOR_GRADIENT)
 			continue;
 		tensor_name(name, sizeof(name), t->kind, t->root, t->key, t->path);
-		put_name(p, name, 0, (double)t->size);
+		put_name(p, name, 0, t->size);
 	}
 }
 
@@ -586,6 +577,25 @@ static bool has_fallen(const struct diff_side *a, const struct diff_side *b)
 	return d && to < d->peak && d->peak - to >= d->peak / DIFF_SAME_PART;
 }
 
+/* What is left of a process that is over says nothing of what it held. */
+static bool have_exited(const struct report *r)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].gone != 1)
+			return false;
+	return r->procs_cnt;
+}
+
+static void leave_out_ends(struct diff *d, const struct diff_side *a, const struct diff_side *b)
+{
+	bool is_a = have_exited(a->end), is_b = have_exited(b->end);
+
+	for (size_t i = 0; i < d->cnt; i++) {
+		d->rows[i].a[DIFF_END] = is_a ? NAN : d->rows[i].a[DIFF_END];
+		d->rows[i].b[DIFF_END] = is_b ? NAN : d->rows[i].b[DIFF_END];
+	}
+}
+
 static void turn_round(struct diff_row *rows, size_t cnt)
 {
 	for (size_t i = 0; i < cnt / 2; i++) {
@@ -610,6 +620,8 @@ int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_si
 		r = -ENOMEM;
 	if (!r)
 		diff__merge(ret, &pa, &pb);
+	if (by == DIFF_BY_NAME)
+		leave_out_ends(ret, a, b);
 	if (ret->cnt)
 		qsort(ret->rows, ret->cnt, sizeof(*ret->rows), by_growth);
 	if (has_fallen(a, b))

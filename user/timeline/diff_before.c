@@ -8,6 +8,8 @@
 
 #include "timeline/report.h"
 
+#define FEW_PART 10 /* of what one side has the other one has less: it was there from the start */
+
 static double before_attach(const struct diff_side *s, enum diff_by by)
 {
 	uint64_t nobodys = by == DIFF_BY_STACK ? s->end->stacks.none.at_peak : s->end->ops.none.at_peak, late = 0;
@@ -50,6 +52,12 @@ static double peak_of(const struct diff_side *a, const struct diff_side *b)
 	for (size_t i = 0; i < b->end->devs_cnt; i++)
 		y += b->end->devs[i].peak;
 	return (double)(x > y ? x : y);
+}
+
+/* Where both were attached, both have it: then what there is more of has grown. */
+static bool is_one_sided(double a, double b)
+{
+	return a < b ? a * FEW_PART < b : b * FEW_PART < a;
 }
 
 /* sign: of the change; 1: B has such bytes in rows. */
@@ -102,7 +110,7 @@ int diff__before(struct diff *d, const struct diff_side *a, const struct diff_si
 	d->before_a = before_attach(a, by);
 	d->before_b = before_attach(b, by);
 	more = d->before_a - d->before_b;
-	if (fabs(more) * DIFF_SAME_PART < peak_of(a, b) || more == 0)
+	if (!is_one_sided(d->before_a, d->before_b) || fabs(more) * DIFF_SAME_PART < peak_of(a, b))
 		return 0;
 	for (size_t i = 0; i < d->cnt; i++) {
 		double change = is_nobodys(&d->rows[i]) ? diff_row__change(&d->rows[i], DIFF_PEAK) : 0;
