@@ -313,3 +313,11 @@ if __name__ == "__main__":
     planted_page.write([test_leaks.test_clean, test_leak, test_memory_of_no_tensor, test_memory_in_no_tensor, test_loading, test_activations, test_state,
                         test_spike, test_rank, test_workers, test_growing_workers, test_holes, test_recompiles.test_gives_up,
                         gpu.test_verdict_pieces, gpu.test_verdict_refused, gpu.test_verdict_reserved, test_nothing])
+
+
+def test_next_of_a_live_view():
+    """What a live view proposes can be pasted: it names the file that is being made, or begins with making one."""
+    with mt.scratch() as d, mt.job("transformer", "--quiet", "--rest", 20) as job:
+        for args, want in (((), f"memtrace record -p {job.pid} -d "), (("-o", d / "live.mtr"), f"memtrace estimate {d / 'live.mtr'} ")):
+            text = " ".join(mt.ok(mt.memtrace("-p", job.pid, "-d", 3, "--max-overhead", "none", *args)).stdout.split())
+            mt.check(want in text and " FILE" not in text.split("What this rests on")[0], text[:1500])

@@ -1523,10 +1523,11 @@ static void live_commands_can_be_typed(void **state)
 			       "-o all.mtr && memtrace estimate all.mtr --optimizer 8bit"));
 	for (size_t i = 0; i < v.cnt; i++)
 		assert_null(strstr(v.lines[i].next, "FILE"));
-	f.procs[0].gone = 1; /* nothing is left to record */
-	f.r.run.is_live = 0;
+	f.r.run.is_live = 0; /* it has just detached */
 	verdict__of(&v, &f.r, NULL);
-	assert_non_null(strstr(line_of(&v, VERDICT_STATE)->next, "memtrace estimate FILE --optimizer 8bit"));
+	assert_null(strstr(line_of(&v, VERDICT_STATE)->next, "FILE"));
+	verdict__of(&v, &f.r, "live.mtr"); /* -o */
+	assert_non_null(strstr(line_of(&v, VERDICT_STATE)->next, "memtrace estimate live.mtr --optimizer 8bit"));
 }
 
 static void a_recompile(void **state)

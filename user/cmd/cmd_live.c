@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "timeline/report.h"
@@ -28,6 +29,7 @@ struct live_run {
 	int held_fd; /* where stderr goes meanwhile, -1 = nowhere else */
 	int stderr_fd;
 	off_t told; /* of it, on the screen */
+	char typed[TEXT_BYTES_MAX]; /* -o as a shell takes it */
 	char late_path[160]; /* of the last recording that a key began; "" = none */
 	int is_late;	     /* it goes on */
 };
@@ -147,7 +149,8 @@ static int on_input(void *ctx)
 
 static int live_run__init(struct live_run *x, struct session_opts *so, struct err *err)
 {
-	struct tui_opts t = { .is_live = 1, .color = view_opts_of(x->o).color };
+	struct tui_opts t = { .is_live = 1, .color = view_opts_of(x->o).color,
+			      .file = x->o->out ? shell_word(x->typed, x->o->out) : NULL };
 
 	if (x->o->json || x->o->quiet)
 		return 0;

@@ -139,7 +139,7 @@ int report_write(const struct options *o, const struct report *r, struct err *er
 	char path[TEXT_BYTES_MAX];
 	int e;
 
-	v.path = o->file ? shell_word(path, o->file) : NULL;
+	v.path = o->file || o->out ? shell_word(path, o->file ? o->file : o->out) : NULL; /* or one that was made meanwhile */
 	if (o->json || o->csv)
 		v.top = report_top(o);
 	e = o->json  ? view_report_json(stdout, r, &v) :

@@ -28,7 +28,7 @@ static void say_who_held(struct verdict_line *l, const struct judge *j, const st
 	if (j->r->sampling.is_on)
 		return;
 	say(l->next, "what held it, by module: ");
-	if (is_kept(j))
+	if (j->has_file)
 		say_report(&of, l, "--by module --at %.3fs", (double)(after(j->r, o->ts_ns) / 1000000) / 1e3);
 	else
 		say_report(&of, l, "--by module --at peak");

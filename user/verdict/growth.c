@@ -27,7 +27,7 @@ static void say_leak_next(const struct judge *j, struct verdict_line *l, const s
 {
 	char by[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX];
 	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
-	uint32_t pid = is_kept(j) ? 0 : facts_to_record(j->r);
+	uint32_t pid = j->has_file ? 0 : facts_to_record(j->r);
 
 	if (row->held == HELD_GRAPH)
 		say(l->next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; ",

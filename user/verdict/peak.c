@@ -236,7 +236,7 @@ static void say_estimate(const struct judge *j, struct verdict_line *l, const ch
 	uint64_t span_ns = report_seen_ns(j->r);
 	uint64_t wait_s = seen ? span_ns / seen * ALL_STEPS / 1000000000 : 0;
 
-	if (!j->r->sampling.is_on && is_kept(j))
+	if (!j->r->sampling.is_on && j->has_file)
 		say_command(l, "memtrace estimate %s %s", j->file, how);
 	else if (pid)
 		say_command(l, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate "

@@ -4,21 +4,16 @@
 #include "verdict/say.h"
 
 
-bool is_kept(const struct judge *j)
-{
-	return j->has_file || !j->r->run.is_live;
-}
-
 void say_report(const struct judge *j, struct verdict_line *l, const char *fmt, ...)
 {
-	uint32_t pid = is_kept(j) ? 0 : facts_to_record(j->r);
+	uint32_t pid = j->has_file ? 0 : facts_to_record(j->r);
 	char options[VERDICT_BYTES] = "";
 	va_list args;
 
 	va_start(args, fmt);
 	(void)say_args(options, fmt, args);
 	va_end(args);
-	if (is_kept(j))
+	if (j->has_file)
 		say_command(l, "memtrace report %s %s", j->file, options);
 	else if (!j->r->run.pid) /* all jobs, so that ranks are together */
 		say_command(l, "memtrace record -a -d %d -o job.mtr && memtrace report job.mtr %s", RECORD_S, options);

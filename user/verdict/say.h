@@ -20,7 +20,7 @@ struct judge {
 	const struct report *r;
 	const struct facts *f; /* of r */
 	const char *file, *whole; /* the recording and what of it the report is of, "job.mtr --pid 12"; the recording alone */
-	int has_file;		  /* 0: there is none, and file is only a word for one */
+	int has_file;		  /* 0: no recording is kept, and file is only a word for one */
 };
 
 /* For commands that choose a process or rank themselves. */
@@ -69,8 +69,6 @@ static inline void say_command(struct verdict_line *l, const char *fmt, ...)
 	}
 }
 
-/* There is a recording, or will be, whose name can be typed. */
-bool is_kept(const struct judge *j);
 /* `memtrace report` of it with such options; where none is kept, of one that is made first. */
 void say_report(const struct judge *j, struct verdict_line *l, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -67,7 +67,7 @@ void say_spike(const struct judge *j, struct verdict_line *l)
 		say(l->text, ", alone of %zu steps", f->cnt);
 	say(l->next, "capped it saves %s; what step %" PRIu64 " has more of (a longer batch, an evaluation?): ",
 	    fmt_bytes(a, f->peak - f->median), f->proc->highest_step.number);
-	if (is_kept(j))
+	if (j->has_file)
 		say_report(j, l, "--at step:%" PRIu64 " --by %s%s", f->proc->highest_step.number, by, pid);
 	else /* the next one that is as high */
 		say_report(j, l, "--at peak --by %s%s", by, pid);
