@@ -55,7 +55,7 @@
 #define cmp_up(a, b) (((a) > (b)) - ((a) < (b)))
 #define cmp_down(a, b) cmp_up(b, a)
 
-/* For qsort and bsearch: upwards by a number, which is what an element begins with. */
+/* For qsort and bsearch: upwards by a number, or by a text, which is what an element begins with. */
 static inline int u64_cmp(const void *a, const void *b)
 {
 	return cmp_up(*(const uint64_t *)a, *(const uint64_t *)b);
@@ -69,6 +69,11 @@ static inline int u32_cmp(const void *a, const void *b)
 static inline int double_cmp(const void *a, const void *b)
 {
 	return cmp_up(*(const double *)a, *(const double *)b);
+}
+
+static inline int text_cmp(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 #endif

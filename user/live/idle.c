@@ -53,11 +53,7 @@ void idle__free(struct idle *i)
 
 static int place_cmp(const struct place *a, const struct place *b)
 {
-	if (a->offset != b->offset)
-		return a->offset < b->offset ? -1 : 1;
-	if (a->ino != b->ino)
-		return a->ino < b->ino ? -1 : 1;
-	return a->dev < b->dev ? -1 : a->dev > b->dev;
+	return cmp_up(a->offset, b->offset) ?: cmp_up(a->ino, b->ino) ?: cmp_up(a->dev, b->dev);
 }
 
 static struct place place_of(const struct plan *plan, const struct site *s)

@@ -345,11 +345,6 @@ static char *copy(const struct model *m, name_id name)
 	return strdup(names__get(m->names, name));
 }
 
-static int by_size(const void *a, const void *b)
-{
-	return block__cmp(&((const struct peak_freed *)a)->block, &((const struct peak_freed *)b)->block);
-}
-
 static int oom__report(const struct oom *o, const struct model *m, struct report_oom *ret)
 {
 	struct peak_freed blocks[REPORT_OOM_BLOCKS];
@@ -376,7 +371,7 @@ static int oom__report(const struct oom *o, const struct model *m, struct report
 		r = op->name ? r : -ENOMEM;
 	}
 	memcpy(blocks, o->blocks, sizeof(blocks));
-	qsort(blocks, o->blocks_cnt, sizeof(blocks[0]), by_size);
+	qsort(blocks, o->blocks_cnt, sizeof(blocks[0]), freed__cmp);
 	for (; ret->blocks_cnt < o->blocks_cnt; ret->blocks_cnt++)
 		if (model__report_block(m, &blocks[ret->blocks_cnt], &ret->blocks[ret->blocks_cnt]) < 0)
 			r = -ENOMEM;

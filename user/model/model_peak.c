@@ -11,13 +11,6 @@
 #include "model/state.h"
 #include "timeline/report.h"
 
-static int freed__cmp(const void *pa, const void *pb)
-{
-	const struct peak_freed *a = pa, *b = pb;
-
-	return block__cmp(&a->block, &b->block);
-}
-
 /* The largest `max` blocks that were live at their device's peak. */
 static size_t model__select(const struct model *m, struct peak_freed *heap, size_t max)
 {

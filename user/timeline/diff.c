@@ -17,7 +17,7 @@
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 
-struct part {
+struct part { /* begins with name: text_cmp */
 	char *name;
 	const struct report_stack *stack;
 	double v[DIFF_VALUES];
@@ -433,11 +433,6 @@ static void parts__fold(struct parts *p)
 	p->cnt = kept;
 }
 
-static int by_part_name(const void *a, const void *b)
-{
-	return strcmp(((const struct part *)a)->name, ((const struct part *)b)->name);
-}
-
 uint64_t diff_side__traced_ns(const struct diff_side *s)
 {
 	if (s->is_sampled)
@@ -469,7 +464,7 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 	if (d->is_sampled)
 		parts__leave_out(p, by);
 	if (p->cnt)
-		qsort(p->v, p->cnt, sizeof(*p->v), by_part_name);
+		qsort(p->v, p->cnt, sizeof(*p->v), text_cmp);
 	if (by >= DIFF_BY_STACK)
 		parts__fold(p);
 	return p->err;

@@ -60,7 +60,7 @@ void peak__relabel(struct peak *p, uint64_t id, uint8_t cat)
 
 static int worse(const struct peak_freed *a, const struct peak_freed *b)
 {
-	return block__cmp(&a->block, &b->block) > 0;
+	return freed__cmp(a, b) > 0;
 }
 
 bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct peak_freed *f)

@@ -9,12 +9,13 @@
 #ifndef MT_MODEL_PEAK_H
 #define MT_MODEL_PEAK_H
 
+#include "base/array.h"
 #include "base/names.h"
 #include "model/core/blocks.h"
 
 #define PEAK_FREED_MAX 1024
 
-struct peak_freed {
+struct peak_freed { /* begins with block: freed__cmp */
 	struct block block;
 	uint64_t freed_ts_ns;
 	name_id key, path; /* what Python called it (struct tensor); none: not known */
@@ -47,12 +48,12 @@ static inline void peak__freed(struct peak *p, const struct block *b, uint64_t t
 		peak__push(p, b, ts_ns);
 }
 
-/* Blocks in the order of a report: larger first, then older. < 0, 0, > 0. */
-static inline int block__cmp(const struct block *a, const struct block *b)
+/* For qsort, in the order of a report: larger first, then older. */
+static inline int freed__cmp(const void *pa, const void *pb)
 {
-	if (a->size != b->size)
-		return a->size > b->size ? -1 : 1;
-	return a->id == b->id ? 0 : a->id < b->id ? -1 : 1;
+	const struct block *a = pa, *b = pb;
+
+	return cmp_down(a->size, b->size) ?: cmp_up(a->id, b->id);
 }
 
 /* A bounded heap of blocks, the last one in that order on top: keeps the `max` first ones. */

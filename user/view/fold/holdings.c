@@ -361,11 +361,6 @@ static void name_group(const struct holdings *h, enum held_by by, uint32_t at, c
 	}
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct holding *)a)->name, ((const struct holding *)b)->name);
-}
-
 static int by_bytes(const void *a, const void *b)
 {
 	const struct holding *x = a, *y = b;
@@ -401,7 +396,7 @@ static int make_rows(struct holdings *h, enum held_by by)
 		if (!l->rows[l->cnt].name)
 			return -ENOMEM;
 	}
-	qsort(l->rows, l->cnt, sizeof(*l->rows), by_name);
+	qsort(l->rows, l->cnt, sizeof(*l->rows), text_cmp);
 	for (size_t i = 1; i < l->cnt; i++)
 		if (strcmp(l->rows[kept].name, l->rows[i].name)) {
 			l->rows[++kept] = l->rows[i];

@@ -18,7 +18,7 @@
 enum held_by { HELD_BY_CATEGORY = 0, HELD_BY_MODULE, HELD_BY_OP, HELD_BY_LINE, HELD_BY_REGION, HELD_BY_NAME, HELD_BY_RANK,
 	       HELD_BY_PROCESS, HELD_BY_DEVICE, HELD_BYS };
 
-struct holding {
+struct holding { /* begins with name: text_cmp */
 	char *name;
 	uint64_t bytes, blocks, largest; /* at the moment */
 	uint64_t allocs, alloc_bytes;	 /* allocated in the span */

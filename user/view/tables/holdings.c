@@ -94,16 +94,11 @@ SORT_BY(largest)
 SORT_BY(alloc_bytes)
 SORT_BY(allocs)
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct holding *)a)->name, ((const struct holding *)b)->name);
-}
-
 static const struct {
 	const char *key;
 	int (*cmp)(const void *a, const void *b);
 } sorts[] = { { "bytes", by_bytes },	       { "blocks", by_blocks }, { "largest", by_largest },
-	      { "alloc_bytes", by_alloc_bytes }, { "allocs", by_allocs }, { "name", by_name } };
+	      { "alloc_bytes", by_alloc_bytes }, { "allocs", by_allocs }, { "name", text_cmp } };
 
 int held_sort_is_known(const char *key, const char **ret_all)
 {
