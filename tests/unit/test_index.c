@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* index and map beside plain arrays that are looked through from one end to the other, also where memory ends. */
+/* index and map beside plain arrays that are looked through from one end to the other, also where memory ends; heap. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,6 +24,7 @@ static void *reallocarray_some(void *p, size_t cnt, size_t size)
 
 #define calloc calloc_some
 #define reallocarray reallocarray_some
+#include "base/heap.h"
 #include "base/map.c"
 #include "base/index.c"
 #undef calloc
@@ -301,12 +302,48 @@ static void test_map_full(void **state)
 	}
 }
 
+/* --- heaps ------------------------------------------------------------------------------------------------------- */
+
+struct waiting {
+	uint32_t when, who;
+};
+
+static int goes_first(const struct waiting *a, const struct waiting *b, uint32_t *calls)
+{
+	++*calls;
+	return a->when != b->when ? a->when < b->when : a->who < b->who;
+}
+
+/* Those that were put one by one, and all at once, come in the same order, also while others are put in between. */
+static void test_heap(void **state)
+{
+	struct waiting one_by_one[KEYS], at_once[KEYS], last = { 0 };
+	uint32_t calls = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		at_once[i] = one_by_one[i] = (struct waiting){ i * 7919 % 1009, i };
+		heap_up(one_by_one, i, goes_first, &calls);
+	}
+	heap_make(at_once, KEYS, goes_first, &calls);
+	for (uint32_t cnt = KEYS; cnt; cnt--) {
+		assert_memory_equal(&one_by_one[0], &at_once[0], sizeof(*at_once));
+		assert_true(cnt == KEYS || goes_first(&last, &at_once[0], &calls));
+		last = at_once[0];
+		at_once[0] = at_once[cnt - 1];
+		heap_down(at_once, cnt - 1, 0, goes_first, &calls);
+		one_by_one[0] = one_by_one[cnt - 1];
+		heap_down(one_by_one, cnt - 1, 0, goes_first, &calls);
+	}
+	assert_in_range(calls, KEYS, 6 * KEYS * 12); /* 2^12 > KEYS */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),	 cmocka_unit_test(test_one_hash),  cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_full),	 cmocka_unit_test(test_map),	   cmocka_unit_test(test_map_order),
-		cmocka_unit_test(test_map_full),
+		cmocka_unit_test(test_map_full), cmocka_unit_test(test_heap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,13 +134,6 @@ static void freed_since_the_peak_are_kept(void **state)
 	assert_int_equal(dev->peak_blocks.cnt, 0);
 }
 
-static int by_rank(const void *pa, const void *pb)
-{
-	const struct peak_freed *a = pa, *b = pb;
-
-	return block__cmp(&a->block, &b->block);
-}
-
 static void only_the_largest_are_kept(void **state)
 {
 	struct block blocks[3 * PEAK_FREED_MAX];
@@ -153,7 +146,7 @@ static void only_the_largest_are_kept(void **state)
 		died(n + i, &blocks[i]);
 	assert_int_equal(dev->peak_blocks.cnt, PEAK_FREED_MAX);
 	assert_int_equal(dev->peak_blocks.missed, n - PEAK_FREED_MAX);
-	qsort(dev->peak_blocks.heap, PEAK_FREED_MAX, sizeof(struct peak_freed), by_rank);
+	qsort(dev->peak_blocks.heap, PEAK_FREED_MAX, sizeof(struct peak_freed), freed__cmp);
 	for (size_t i = 0; i < PEAK_FREED_MAX; i++)
 		assert_int_equal(dev->peak_blocks.heap[i].block.size, n - i);
 }

@@ -512,6 +512,24 @@ static void test_export_to_a_full_disk(void **state)
 
 /* --- numbers and text -------------------------------------------------------------------------------------- */
 
+static void test_sentence(void **state)
+{
+	struct sentence s = { 0 };
+
+	(void)state;
+	sentence__add(&s, "%s %u", "blocks", 12u);
+	sentence__add(&s, "; %s", "and more");
+	assert_string_equal(s.text, "blocks 12; and more");
+	assert_int_equal(s.len, strlen(s.text));
+	for (unsigned i = 0; i < TEXT_BYTES_MAX; i++)
+		sentence__add(&s, "xyz");
+	assert_int_equal(s.len, sizeof(s.text) - 1);
+	assert_int_equal(strlen(s.text), s.len);
+	s.len = 0;
+	sentence__add(&s, "anew");
+	assert_string_equal(s.text, "anew");
+}
+
 static void test_units(void **state)
 {
 	static const struct {
@@ -633,7 +651,7 @@ int main(void)
 		cmocka_unit_test(test_report_csv),
 		cmocka_unit_test(test_hostile_names_stay_tame),
 		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),
-		cmocka_unit_test(test_export_to_a_full_disk), cmocka_unit_test(test_units),
+		cmocka_unit_test(test_export_to_a_full_disk), cmocka_unit_test(test_units), cmocka_unit_test(test_sentence),
 		cmocka_unit_test(test_text_fit),	cmocka_unit_test(test_utf8_there_and_back),
 	};
 
