@@ -19,13 +19,13 @@ import test_ranks
 SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_of_level", "ranks_trace_the_same_steps",
         "evaluation_every_50_steps", "growing_sequences",
         "accumulation_of_8", "a_checkpoint_every_200_steps", "a_spike_is_worth_a_window"}
-LANDING = {"all_jobs_have_a_budget", "gaps_lose_nothing_of_the_traced_steps", "dear_marks_go_between_windows",
+LANDING = {"all_jobs_have_a_budget", "allocations_are_seen_within_a_budget", "gaps_lose_nothing_of_the_traced_steps", "dear_marks_go_between_windows",
            "a_window_waits_for_its_step", "kinds_of_steps_are_told_apart", "a_live_view_has_a_budget",
            "a_mark_is_all_that_a_step_hits_between_windows"}
 # Hundreds of steps between windows, of which others take their part of the CPU
-TIMEOUT_S = dict.fromkeys(("evaluation_every_50_steps", "growing_sequences", "a_checkpoint_every_200_steps"), 400)
+TIMEOUT_S = dict.fromkeys(("evaluation_every_50_steps", "growing_sequences", "a_checkpoint_every_200_steps", "allocations_are_seen_within_a_budget"), 400)
 # all_jobs traces what others would; what a budget is held to are steps' times, compared with those beside them; a spike has its moment
-ALONE = {"nobody_waits_longer_at_a_change_of_level", "all_jobs_have_a_budget", "a_budget_is_held", "a_spike_is_worth_a_window"}
+ALONE = {"nobody_waits_longer_at_a_change_of_level", "all_jobs_have_a_budget", "a_budget_is_held", "allocations_are_seen_within_a_budget", "a_spike_is_worth_a_window"}
 OFF = 0.01  # of all bytes
 MARK = ("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newE")
 
@@ -244,6 +244,8 @@ def test_probes_come_and_go():
         done = mt.memtrace("export", path, "--to", "csv", "-o", d / "none.csv", "--until", "1ms")
         mt.check(done.returncode == 1 and "after the start" in done.stderr, f"{done}")
         check_peaks(path, d)
+        wrong = [e for e in mt.export(path) if e["ev"] == "create" and e["op"] in ("aten::mm", "aten::sum") and e["cat"] == "INPUT"]
+        mt.check(not wrong, f"gradients of steps in which probes came: {wrong[:3]}")
         full = mt.report(grown.record(d / "all.mtr", job, grown.after_attach(30), "30 steps"))
     sampling = rep["sampling"]
     mt.note(f"{brief(sampling)}; of operators {rep['coverage']['idle']}")
@@ -311,6 +313,35 @@ def test_allocations_are_seen_between_windows():
             mt.check(done.returncode == 0 and "cpu held " in done.stdout, f"{done}")
     mt.note(brief(rep["sampling"]))
     mt.check(not rep["sampling"]["unseen_blocks"], f"nothing ends unseen: {rep['sampling']}")
+
+
+def test_allocations_are_seen_within_a_budget():
+    """With a budget they keep their probes as long as these take half of it at most; what they are is learned, and the budget is held.
+    Where they take more they go, which is told, and the job is traced as if nobody had asked for them."""
+    with mt.scratch() as d:
+        path = d / "kept.mtr"
+        with mt.job("transformer", "--batch", "16") as job:
+            with mt.start("record", "-p", str(job.pid), "-o", str(path), "--max-overhead", "20", "--steps", "2", "--between", "blocks") as tracer:
+                wait_for_gap(job, 4)
+                mt.check(has_probe(job, mt.NEW), "what allocates has its probes in a gap")
+                mt.finish(tracer, path)
+        sampling = mt.report(path)["sampling"]
+        mt.note(f"{brief(sampling)}; learned: {sampling['learned']['share']:.1%}")
+        mt.check(sampling["budget"] == 0.2 and 0 < sampling["price_ratio"] <= 0.23, f"{sampling}")
+        mt.check(sampling["learned"]["share"] > 0.9 and sampling["learned"]["checks"] and not sampling["unseen_blocks"], f"{sampling}")
+        mt.check(sum(k["watched"] for k in sampling["step_kinds"]), f"steps between windows are no kinds: {sampling['step_kinds']}")
+        path, job = d / "gone.mtr", mt.shared_job("mlp")
+        def is_told(rep):
+            notes = rep.get("coverage", {}).get("notes", [])
+            return any(re.search(r"allocations between windows take .* more than half of 2 %.*--max-overhead \d+", note) for note in notes)
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--max-overhead", "2", "--between", "blocks") as tracer:
+            wait_for_gap(job, 1)
+            mt.wait_until(lambda: not has_probe(job, mt.NEW), "what allocates to lose its probes", 90)
+            mt.wait_until(lambda: is_told(rep := grown.so_far(path)) and "learned" not in rep["sampling"], "a recording that says so", 30, 0.5)
+            mt.check(tracer.alive(), f"it detached: {tracer.err[-5:]}")
+            mt.finish(tracer, path)
+        rep = mt.report(path)
+    mt.check(is_told(rep) and "learned" not in rep["sampling"] and not mt.lost(rep), f"{rep['coverage']}, {rep['sampling']}")
 
 
 def test_without_steps_time_is_traced():

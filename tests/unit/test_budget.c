@@ -31,6 +31,7 @@ struct job {
 	double later_slow;	  /* in the second half; 0: as before */
 	double mark;		  /* of each step's own time, traced or not: what marks of steps take */
 	double tail_ns, tail;	  /* so long behind a window steps take so many times as long, and nobody knows why */
+	bool sees_blocks;	  /* … with those of allocations, too */
 	bool is_hushed;		  /* … but not longer between windows than it takes to price one */
 	/* what was, in the end */
 	uint64_t now, steps, random, read_ns;
@@ -55,7 +56,8 @@ static void one_step(struct job *j, enum paid_step what, double slow)
 		bare += j->long_ns;
 	took = bare * (1 + j->mark) + (what == PAID_WATCHED ? 0 : (slow - 1) * j->step_ns);
 	j->lost += took - bare;
-	j->probe_ns += bare * j->mark / PAID_MARKS + (took - bare * (1 + j->mark)) / PAID_CALIBRATED;
+	j->probe_ns += bare * j->mark / (j->sees_blocks ? PAID_CALIBRATED : PAID_MARKS);
+	j->probe_ns += (took - bare * (1 + j->mark)) / PAID_CALIBRATED;
 	j->now += (uint64_t)took;
 	paid__step(&j->paid, what, (uint64_t)took, j->now);
 	if (!j->mark || j->now < j->read_ns + SEC)
@@ -77,6 +79,7 @@ static void window(struct job *j, double slow)
 	for (until = j->now + (uint64_t)(set_ns / 2); j->now < until;)
 		one_step(j, PAID_BESIDE, slow);
 	paid__change(&j->paid, true, j->now);
+	paid__level(&j->paid, j->sees_blocks);
 	cadence__over(&j->c, &(struct cadence_window){ .begin_ns = begin, .end_ns = j->now });
 	assert_true(j->cnt < WINDOWS);
 	j->was[j->cnt++] = (struct budget_window){ begin, j->now, j->lost - lost };
@@ -113,6 +116,7 @@ static void rest(struct job *j, uint64_t end)
 			unseen_step(j);
 		else
 			watched_step(j, is_tail ? j->tail : 1);
+		j->c.budget.watch = j->sees_blocks ? j->paid.watch : 0;
 		budget__price(&j->c.budget, lost_ns, lost_ns);
 		if (paid__is_measured(&j->paid) && j->now >= cadence__next(&j->c, &last))
 			break;
@@ -197,6 +201,21 @@ static void marks_are_paid_for_all_the_time(void **state)
 		assert_true(share_lost(&j) > 0.038);
 		assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.02 * share_lost(&j) + 0.001);
 	}
+}
+
+/* --between blocks: they are marks that cost more, by what calibration is known to say of them. */
+static void allocations_between_are_paid_for(void **state)
+{
+	static struct job j = { .step_ns = 100 * MS, .slow = 1.3, .set_ns = 300 * MS, .first_ns = 2 * SEC, .noise = 0.01,
+				.mark = 0.008, .sees_blocks = true };
+
+	(void)state;
+	run(&j, 0.02, 1200 * SEC);
+	assert_true(j.paid.watch > 0.0075 && j.paid.watch < 0.0085);
+	assert_true(share_lost(&j) > 0.012 && share_lost(&j) < 0.021);
+	assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.002);
+	paid__level(&j.paid, false);
+	assert_true(j.paid.watch == 0); /* of marks alone nothing is known yet */
 }
 
 /* What a window leaves behind is its price, and no measure of what a step takes without it. */
@@ -485,6 +504,7 @@ int main(void)
 		cmocka_unit_test(short_steps_are_paid_for),
 		cmocka_unit_test(usual_steps_are_paid_for),
 		cmocka_unit_test(marks_are_paid_for_all_the_time),
+		cmocka_unit_test(allocations_between_are_paid_for),
 		cmocka_unit_test(what_comes_after_is_paid_for),
 		cmocka_unit_test(dear_marks_are_paid_for),
 		cmocka_unit_test(a_price_stands),

@@ -285,6 +285,42 @@ static void dear_marks_go_between_windows(void **state)
 	assert_int_equal(levels__low(&l), MT_LEVEL_WATCH);
 }
 
+/* --between blocks: what allocates keeps its probes until it is known that they take too much; then it is as without. */
+static void dear_blocks_go_for_good(void **state)
+{
+	(void)state;
+	l.between = MT_LEVEL_BLOCKS;
+	open_window(1);
+	end_window(SEC);
+	assert_int_equal(told.depth, MT_LEVEL_BLOCKS);
+	now.is_priced = now.is_settled = true;
+	budget__price(&l.cadence.budget, 3e9, 1e9);
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	assert_int_equal(levels__low(&l), MT_LEVEL_BLOCKS);
+	now.is_dear = true;
+	now.is_settled = false;
+	assert_int_equal(turn(SEC), LEVELS_NOTHING); /* steps have not told yet */
+	assert_false(levels__is_low(&l, &now)); /* there is something to take away, so nothing is detached */
+	now.is_settled = true;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	assert_int_equal(told.flags, EV_LEVEL_GAP);
+	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	assert_true(l.is_change);
+	now.is_priced = now.is_settled = now.is_dear = false;
+	close_window(0);
+	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	assert_int_equal(l.cadence.budget.cnt, 2); /* the change has its price, too */
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	now.is_priced = true;
+	budget__price(&l.cadence.budget, 1e7, l.cadence.budget.before_ns); /* but a window costs what it did */
+	assert_int_equal(turn(cadence__next(&l.cadence, &l.window) - now.now_ns), LEVELS_RAISE);
+	assert_false(l.is_change);
+	assert_in_range(now.now_ns, 1000 * SEC + 199 * SEC, 1000 * SEC + 310 * SEC);
+	open_window(2);
+	end_window(SEC);
+	assert_int_equal(told.depth, MT_LEVEL_WATCH); /* and stays away */
+}
+
 /* At rest without marks. */
 static void be_still(void)
 {
@@ -1178,6 +1214,7 @@ int main(void)
 		cmocka_unit_test_setup(a_budget_waits_for_the_price, begin_budget),
 		cmocka_unit_test_setup(what_is_wanted_comes_as_soon_as_may_be, begin_budget),
 		cmocka_unit_test_setup(dear_marks_go_between_windows, begin_budget),
+		cmocka_unit_test_setup(dear_blocks_go_for_good, begin_budget),
 		cmocka_unit_test_setup(what_comes_new_keeps_no_window_away, begin_budget),
 		cmocka_unit_test_setup(what_cannot_go_is_known, begin_budget),
 		cmocka_unit_test_setup(marks_of_a_job_without_steps_cannot_go, begin_budget),

@@ -46,7 +46,8 @@ static int parse(struct options *o, const char *line, struct err *err)
 static void test_own_budget(void **state)
 {
 	static const char *const with[] = { "-p 42", "serve -p 42", "--name x", "-a", "serve -a -o x.mtr", "-p 42 --steps 5",
-					    "-p 42 --probes host", "-p 42 --align 100", "-p 42 -d 5 --json" };
+					    "-p 42 --probes host", "-p 42 --align 100", "-p 42 -d 5 --json",
+					    "-p 42 --between blocks" };
 	static const char *const without[] = { "record -p 42", "record -- true", "-p 42 --max-overhead none",
 					       "-p 42 --keep-idle",
 					       "-p 42 --steps 3 --every 60s", "serve -p 42 --probes kernel,segments,regions",
@@ -65,6 +66,8 @@ static void test_own_budget(void **state)
 	}
 	assert_int_equal(parse(&o, "-p 42 --max-overhead 2", &e), 0);
 	assert_true(!o.is_budget_own && o.max_overhead == 0.02);
+	assert_int_equal(parse(&o, "record -p 42 --max-overhead 2 --between blocks", &e), 0);
+	assert_true(o.max_overhead == 0.02 && o.between_blocks);
 	assert_int_equal(parse(&o, "record -p 42 --max-overhead 2 --align 1000", &e), 0);
 	assert_true(o.align_steps == 1000 && !o.align_ns);
 	assert_int_equal(parse(&o, "record -p 42 --steps 3 --every 10s --align 30s", &e), 0);
@@ -385,7 +388,8 @@ static void test_refused(void **state)
 		{ "-p 1 --align 0", "nothing" },
 		{ "-p 1 --align rank", "'rank'" },
 		{ "-p 1 --every 3s", "--steps" },
-		{ "-p 1 --max-overhead 2 --between blocks", "--between" },
+		{ "record -p 1 --between blocks", "--max-overhead" },
+		{ "-p 1 --max-overhead none --between blocks", "--between" },
 		{ "-p 1 --max-overhead 2 --keep-idle", "--keep-idle" },
 		{ "-p 1 --max-overhead 0", "'0'" },
 		{ "-p 1 --max-overhead -1", "'-1'" },

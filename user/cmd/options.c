@@ -318,7 +318,7 @@ static void options__set_budget(struct options *o)
 {
 	bool is_view = o->cmd == CMD_LIVE || o->cmd == CMD_SERVE;
 
-	if (!is_view || o->has_max_overhead || o->every_ns || o->between_blocks || o->keep_idle || !(o->sources & SRC_WINDOWS))
+	if (!is_view || o->has_max_overhead || o->every_ns || o->keep_idle || !(o->sources & SRC_WINDOWS))
 		return;
 	o->max_overhead = BUDGET_OWN;
 	o->is_budget_own = 1;
@@ -329,13 +329,9 @@ static int has_windows(const struct options *o, struct err *err)
 {
 	bool has_budget = o->max_overhead > 0;
 
-	if (has_budget && o->between_blocks) {
-		err_set(err, -EINVAL, "what --between blocks costs cannot be measured, so --max-overhead would not be held");
-		return err_hint(err, "leave one of the two out");
-	}
 	if (!has_budget && (!o->steps != !o->every_ns || (o->between_blocks && !o->every_ns))) {
 		err_set(err, -EINVAL, "%s needs %s", o->steps ? "--steps" : o->every_ns ? "--every" : "--between",
-			o->steps ? "--every or --max-overhead" : "--steps");
+			o->steps || o->between_blocks ? "--every or --max-overhead" : "--steps");
 		return err_hint(err, "--steps 3 --every 60s traces three whole steps a minute");
 	}
 	if ((o->align_steps || o->align_ns) && !has_budget && !o->every_ns) {

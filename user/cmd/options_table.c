@@ -682,7 +682,8 @@ const struct option_def option_defs[] = {
 	{ "--align", 0, "R", "windows begin at steps whose number is a multiple of R, so that all ranks of a job trace the "
 	  "same ones, or with a unit (30s) at multiples of that by the wall clock (docs/sampling.md)", TRACING, on_align_to },
 	{ "--between", 0, "LEVEL", "what is seen between two windows: watch (steps, the driver's memory, names; the default) "
-	  "or blocks (also allocations and frees; with --steps and --every, not with --max-overhead)", TRACING, on_between },
+	  "or blocks (also allocations and frees; with --max-overhead only as long as they take half of it at most)",
+	  TRACING, on_between },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
 	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR | PS, on_no_color },
 	{ "--quiet", 'q', NULL, "no progress, no warnings; losses stay in the report", ALL, on_quiet },

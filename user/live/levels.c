@@ -105,7 +105,9 @@ bool levels__is_low(const struct levels *l, const struct levels_seen *seen)
 {
 	if (l->at != LEVELS_RESTING || seen->is_setting || seen->is_new)
 		return false;
-	return l->is_still || l->between != MT_LEVEL_WATCH || l->cadence.align_steps ||
+	if (l->between != MT_LEVEL_WATCH) /* that is taken away first */
+		return false;
+	return l->is_still || l->cadence.align_steps ||
 	       (!seen->is_settled && levels__has_waited(l, seen));
 }
 
@@ -127,6 +129,12 @@ static bool levels__may_be_still(const struct levels *l, const struct levels_see
 	       !l->cadence.align_steps && l->due_ns > seen->now_ns && l->due_ns - seen->now_ns >= STILL_LEAST_NS;
 }
 
+/* With a budget alone anything is dear. Where nobody steps counters have told by then. */
+static bool levels__blocks_are_dear(const struct levels *l, const struct levels_seen *seen)
+{
+	return l->between == MT_LEVEL_BLOCKS && seen->is_dear && (seen->is_settled || levels__has_waited(l, seen));
+}
+
 static enum levels_do levels__begin_still(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
 	l->is_still = true;
@@ -137,24 +145,33 @@ static enum levels_do levels__begin_still(struct levels *l, const struct levels_
 	return LEVELS_LOWER;
 }
 
-static enum levels_do levels__rest(struct levels *l, const struct levels_seen *seen, struct event *ret)
+/* Until the next window. */
+static enum levels_do levels__wait(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
-	if (seen->is_setting)
-		return LEVELS_NOTHING;
-	if (seen->is_new) {
-		if (l->cadence.budget.share > 0) /* that costs, too */
-			l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
-		return levels__begin_down(l, seen, ret);
-	}
 	if (!l->is_held && !levels__is_due(l, seen))
 		return levels__may_be_still(l, seen) ? levels__begin_still(l, seen, ret) : LEVELS_NOTHING;
 	l->at = LEVELS_UP;
 	l->why = l->is_held ? EV_WHY_ASKED : l->wanted;
 	l->wanted = EV_WHY_DUE;
-	l->is_still = false;
+	l->is_still = l->is_change = false;
 	l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
 	*ret = levels__event(l, seen, EV_LEVEL_GAP, l->between);
 	return LEVELS_RAISE;
+}
+
+static enum levels_do levels__rest(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	if (seen->is_setting)
+		return LEVELS_NOTHING;
+	if (levels__blocks_are_dear(l, seen))
+		l->between = MT_LEVEL_WATCH;
+	else if (!seen->is_new)
+		return levels__wait(l, seen, ret);
+	if (l->cadence.budget.share > 0) { /* that costs, too */
+		l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
+		l->is_change = true;
+	}
+	return levels__begin_down(l, seen, ret);
 }
 
 enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, struct event *ret)

@@ -33,7 +33,7 @@ enum levels_at { LEVELS_UP, LEVELS_WINDOW, LEVELS_DOWN, LEVELS_RESTING };
 
 struct levels {
 	struct cadence cadence; /* not on: nothing of this */
-	enum mt_level between;
+	enum mt_level between; /* with a budget: blocks until that takes too much of it */
 	enum levels_at at; /* UP at first: all is being set */
 	struct cadence_window window;
 	uint64_t number, due_ns, told_ns; /* of windows; of the next one; when the state was told last */
@@ -46,6 +46,7 @@ struct levels {
 	bool is_slow; /* steps are too long for windows of them */
 	uint8_t wanted, why; /* enum ev_level_why: the next window as soon as may be; of the one that is */
 	bool is_still; /* not even marks of steps are set */
+	bool is_change; /* what was set and taken away last was no window: something came, or blocks went */
 	bool is_held;  /* set by whoever wants all: the next window comes at once, and goes on until it is cleared */
 	bool is_all;   /* the window that is, or was the last, is such a one */
 };
@@ -56,8 +57,8 @@ struct levels_seen {
 	bool is_setting;   /* something is on its way into a process */
 	bool is_new;	   /* something was set whole since the last change */
 	bool is_priced;	   /* what the last window cost is known as well as it will be */
-	bool is_expensive;	   /* marks of steps alone take a large part of the budget, … */
-	bool is_settled;   /* … and what they take is known from steps since the last window */
+	bool is_expensive;	   /* what is set between windows takes a large part of the budget, … */
+	bool is_settled;   /* … and that is known from steps since the last window */
 	uint64_t wall_ns, step_no; /* for --align, as in cadence.h */
 	double step_ns;
 	uint8_t state;	   /* the model's, of window `window` */

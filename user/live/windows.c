@@ -22,6 +22,7 @@
 #define PRICE_LEAST 0.5
 #define HIGH_STEP_BYTES (16u << 20) /* a new high-water mark is so much higher than the last one */
 #define EXPENSIVE_PART 4 /* of the budget: where marks of steps take more, they go, too, between windows */
+#define EXPENSIVE_BLOCKS_PART 2 /* … and allocations, where what is set between takes more with them */
 
 /* Whose steps are counted: of the process that has made most; else any that is there, for its machine; else our own. */
 static void windows__see(const struct windows *w, struct levels_seen *ret)
@@ -107,10 +108,23 @@ static double windows__next_price(const struct windows *w, const struct paid *pa
 {
 	double step_ns = paid__step_ns(paid), ns;
 
+	if (w->levels.is_change && w->levels.cadence.budget.cnt > 1) /* that was none */
+		return w->levels.cadence.budget.before_ns;
 	if (w->levels.cadence.budget.cnt > 1 || !paid->traced_steps || step_ns <= 0)
 		return lost_ns;
 	ns = (double)paid->traced_ns / (double)paid->traced_steps - step_ns;
 	return ns * (double)(w->levels.cadence.steps + 2) + lost_ns / 10;
+}
+
+static void windows__say_blocks_go(struct windows *w)
+{
+	const struct budget *b = &w->levels.cadence.budget;
+	char text[240];
+
+	snprintf(text, sizeof(text), "allocations between windows take some %.3g %% of the job's time, more than half of "
+		 "%.3g %%: from now on steps are only watched there; to see them: --max-overhead %.0f, or --steps and --every "
+		 "instead", 100 * b->watch, 100 * b->share, ceil(fmin(100, 100 * EXPENSIVE_BLOCKS_PART * b->watch + 0.5)));
+	windows__say(w, text);
 }
 
 /* One window is more than the budget can ever pay, or nothing is left for windows. */
@@ -140,7 +154,10 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 	if (b->share <= 0 || !paid || w->levels.at != LEVELS_RESTING || paid->is_open || paid->stretches != b->cnt)
 		return false;
 	lost_ns = fmax(paid__last(paid), PRICE_LEAST * paid__probes(paid));
-	w->is_expensive = paid->watch * EXPENSIVE_PART > b->share && !w->levels.cadence.align_steps;
+	if (w->levels.between == MT_LEVEL_BLOCKS)
+		w->is_expensive = paid->watch * EXPENSIVE_BLOCKS_PART > b->share;
+	else
+		w->is_expensive = paid->watch * EXPENSIVE_PART > b->share && !w->levels.cadence.align_steps;
 	b->watch = w->levels.is_still ? paid->left : paid->watch;
 	if (w->levels.is_still) /* marks are set for a window, and until that is priced */
 		lost_ns += paid__marks_beside(paid, now_ns());
@@ -255,6 +272,7 @@ bool windows__turn(struct windows *w)
 {
 	struct levels_seen seen;
 	struct event ev;
+	enum mt_level between = w->levels.between;
 	enum levels_do what;
 	int is_first, r;
 
@@ -267,6 +285,8 @@ bool windows__turn(struct windows *w)
 	windows__look(w);
 	is_first = !w->levels.window.begin_ns; /* nothing is whole, from the very beginning */
 	what = levels__turn(&w->levels, &seen, &ev);
+	if (w->levels.between != between)
+		windows__say_blocks_go(w);
 	if (is_first)
 		ev.ts_ns = w->start_ns;
 	if (what != LEVELS_NOTHING && ev.kind)

@@ -363,6 +363,7 @@ void model__level(struct model *m, const struct event *ev)
 	s->budget = event_level_share(ev);
 	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
 	if (ev->flags == EV_LEVEL_REST) {
+		paid__level(&s->paid, s->level >= MT_LEVEL_BLOCKS);
 		s->has_rested = true;
 		s->rests_blind = s->level < MT_LEVEL_BLOCKS;
 	}
@@ -387,12 +388,12 @@ static bool sampler__counts(const struct sampler *s, const struct model *m, cons
 	return own == p || !own || own->gone || own->clock.kind == GROWTH_BY_TIME;
 }
 
-/* Watched: at rest, or before the first operator's probe was set. */
+/* Watched: at rest with marks (of allocations, perhaps), or before the first operator's probe was set. */
 static enum paid_step sampler__paid_step(const struct sampler *s, const struct proc *p, bool is_whole)
 {
 	bool is_unset = p->how == EV_PROC_ATTACHED && !p->is_being_set && !p->set_ts_ns;
 
-	if ((is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH) ||
+	if ((is_whole && s->state == EV_LEVEL_REST && s->level >= MT_LEVEL_WATCH) ||
 	    (is_unset && !s->window && s->state == EV_LEVEL_GAP))
 		return PAID_WATCHED;
 	return is_whole && s->state == EV_LEVEL_TRACED ? PAID_TRACED : PAID_BESIDE;
@@ -422,7 +423,7 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 			sampler__row(s, &m->levels)->steps++;
 		if (is_whole && s->state == EV_LEVEL_TRACED)
 			proc__sampled(p, true, took_ns);
-		else if (is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH)
+		else if (is_whole && s->state == EV_LEVEL_REST && s->level >= MT_LEVEL_WATCH)
 			proc__sampled(p, false, took_ns);
 	}
 	model__learned_step(m, p, took_ns != 0, is_whole && s->state == EV_LEVEL_TRACED);

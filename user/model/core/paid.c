@@ -110,6 +110,13 @@ static double paid__left(const struct paid *p, uint64_t now_ns)
 	return p->still_ns && now_ns > p->still_ns ? p->left * (double)(now_ns - p->still_ns) : 0;
 }
 
+void paid__level(struct paid *p, bool sees_blocks)
+{
+	if (p->sees_blocks != sees_blocks)
+		p->watch = 0; /* the other's says nothing of it */
+	p->sees_blocks = sees_blocks;
+}
+
 void paid__still(struct paid *p, uint64_t now_ns)
 {
 	if (p->is_open || p->still_ns)
@@ -209,7 +216,7 @@ void paid__read(struct paid *p, const struct paid_read *now)
 	if (!p->rest.ts_ns)
 		p->rest = *now;
 	else if (!p->still_ns)
-		p->watch = paid__share(&p->rest, now, PAID_MARKS);
+		p->watch = paid__share(&p->rest, now, p->sees_blocks ? PAID_CALIBRATED : PAID_MARKS);
 	if (p->still_ns) {
 		paid__read_still(p, now);
 		return;

@@ -26,7 +26,7 @@
 #define PAID_AFTER 5		   /* so many behind a stretch, then its price stands */
 #define PAID_LONG_TIMES 4	   /* longer than so many steps, and … */
 #define PAID_LONG_NS 250000000ull  /* … so much more: that is odd, … */
-#define PAID_CALIBRATED 2.0	   /* times what calibration says, against the job's own work; */
+#define PAID_CALIBRATED 2.0	   /* times what calibration says, against the job's own work, in windows and of allocations; */
 #define PAID_MARKS 1.25		   /* so many times where marks are all that is hit (docs/cost.md) */
 #define PAID_ODD 8		   /* … but so many are not, one after the other */
 
@@ -56,6 +56,7 @@ struct paid {
 	/* calibration: readings of counters: the last, the last before the stretch, the first since all is at rest, or still */
 	struct paid_read read, before, rest, still;
 	double watch; /* share of the time that marks take, of the latest rest that tells */
+	bool sees_blocks; /* allocations and frees have probes in rests, too: these are marks like others, and cost more */
 	double left; /* the same of what stays when marks have gone */
 	uint64_t since_ns; /* when the latest stretch began; 0: no marks are set any more */
 	uint64_t still_ns; /* when they went; 0: they are set */
@@ -65,6 +66,7 @@ struct paid {
 
 /* Probes come, or are on their way, or going; or only marks are left. */
 void paid__change(struct paid *p, bool is_rest, uint64_t now_ns);
+void paid__level(struct paid *p, bool sees_blocks); /* what rests are like from now on */
 void paid__still(struct paid *p, uint64_t now_ns); /* marks of steps have gone, too */
 void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns);
 void paid__read(struct paid *p, const struct paid_read *now);
