@@ -137,7 +137,7 @@ def test_max_overhead_detaches_without_steps():
             tracer.signal(signal.SIGINT)
             code, text = tracer.wait(), "".join(tracer.err)
         mt.check(code in (0, 3), f"{code}: {text}")  # losses are not what this is about
-        mt.check(text.count("it goes on") == 1 and text.count("there are no windows") == 1, text)
+        mt.check(text.count("it goes on") == 1 and text.count("there are no windows; --max-overhead ") == 1, text)
 
 
 def test_sigkill_leaves_no_probe_and_a_readable_recording():

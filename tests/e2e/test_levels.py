@@ -490,18 +490,23 @@ def wait_for_no_probes(job):
     mt.wait_until(lambda: not mt.probed(job.pid, mt.OP) and not mt.probed(job.pid, mt.NEW), "a gap", 60)
 
 
+GIVES_UP = re.compile(r"(steps are only watched|there are no windows); --max-overhead [\d.]+ would pay for ")
+
+
 def test_dear_marks_go_between_windows():
     """Where marks of steps alone take more than a quarter of the budget, they come with a window and go when it is priced; where all of
     it is not enough for a window, none comes, and memtrace stays and says so."""
     job = mt.shared_job("mlp")
     with mt.scratch() as d:
-        for budget in ("0.2", "0.01"):
+        for budget in ("0.2", "0.01", "0.0001"):
             path = d / f"{budget}.mtr"
             with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(path), "--max-overhead", budget) as tracer:
                 wait_for_gap(job, 1)
                 mt.wait_until(lambda: not has_probe(job, MARK), "marks to go", 60)
                 begin, since = mt.steps_of(job), time.monotonic()  # 100 steps may take less than what is looked for below
                 mt.wait_until(lambda b=begin, s=since: mt.steps_of(job) > b + 100 and time.monotonic() > s + 1, "steps", 30)
+                if budget == "0.0001":  # 3.6 ms an hour: no window ever, and it says what would pay for one
+                    mt.wait_until(lambda t=tracer: any(GIVES_UP.search(line) for line in list(t.err)), "a word on what would be enough", 60)
                 mt.check(tracer.alive() and not has_probe(job, MARK), f"it went on, untraced: {tracer.err[-3:]}")
                 mt.finish(tracer, path)
             sampling = mt.report(path)["sampling"]

@@ -392,6 +392,7 @@ static void test_refused(void **state)
 		{ "-p 1 --max-overhead none --between blocks", "--between" },
 		{ "-p 1 --max-overhead 2 --keep-idle", "--keep-idle" },
 		{ "-p 1 --max-overhead 0", "'0'" },
+		{ "-p 1 --max-overhead 0", "--max-overhead none" },
 		{ "-p 1 --max-overhead -1", "'-1'" },
 		{ "-p 1 --max-overhead 100.1", "'100.1'" },
 		{ "-p 1 --max-overhead nan", "'nan'" },

@@ -240,8 +240,10 @@ static int on_max_overhead(struct options *o, const char *value, struct err *err
 	o->has_max_overhead = 1;
 	if (!strcmp(value, "none"))
 		return 0;
-	if (end == value || strcmp(*end == '%' ? end + 1 : end, "") || !(v > 0 && v <= 100))
-		return err_set(err, -EINVAL, "'%.100s': a share of time is above 0 and at most 100 percent, or none", value);
+	if (end == value || strcmp(*end == '%' ? end + 1 : end, "") || !(v > 0 && v <= 100)) {
+		err_set(err, -EINVAL, "'%.100s': a share of time is above 0 and at most 100 percent, or none", value);
+		return err_hint(err, "--max-overhead 2 traces some steps; --max-overhead none all of them");
+	}
 	o->max_overhead = v / 100;
 	return 0;
 }

@@ -132,7 +132,7 @@ static bool levels__may_be_still(const struct levels *l, const struct levels_see
 /* With a budget alone anything is dear. Where nobody steps counters have told by then. */
 static bool levels__blocks_are_dear(const struct levels *l, const struct levels_seen *seen)
 {
-	return l->between == MT_LEVEL_BLOCKS && seen->is_dear && (seen->is_settled || levels__has_waited(l, seen));
+	return l->between == MT_LEVEL_BLOCKS && seen->is_expensive && (seen->is_settled || levels__has_waited(l, seen));
 }
 
 static enum levels_do levels__begin_still(struct levels *l, const struct levels_seen *seen, struct event *ret)

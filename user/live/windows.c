@@ -116,14 +116,23 @@ static double windows__next_price(const struct windows *w, const struct paid *pa
 	return ns * (double)(w->levels.cadence.steps + 2) + lost_ns / 10;
 }
 
+/* As a word of --max-overhead: some more than is needed. */
+static double percent_above(double share)
+{
+	double percent = 100 * share * 1.2;
+	double unit = percent < 1 ? 0.01 : percent < 10 ? 0.1 : 1;
+
+	return fmin(100, ceil(percent / unit) * unit);
+}
+
 static void windows__say_blocks_go(struct windows *w)
 {
 	const struct budget *b = &w->levels.cadence.budget;
 	char text[240];
 
 	snprintf(text, sizeof(text), "allocations between windows take some %.3g %% of the job's time, more than half of "
-		 "%.3g %%: from now on steps are only watched there; to see them: --max-overhead %.0f, or --steps and --every "
-		 "instead", 100 * b->watch, 100 * b->share, ceil(fmin(100, 100 * EXPENSIVE_BLOCKS_PART * b->watch + 0.5)));
+		 "%.3g %%: from now on steps are only watched there; to see them: --max-overhead %g, or --steps and --every "
+		 "instead", 100 * b->watch, 100 * b->share, percent_above(EXPENSIVE_BLOCKS_PART * b->watch));
 	windows__say(w, text);
 }
 
@@ -131,15 +140,18 @@ static void windows__say_blocks_go(struct windows *w)
 static void windows__give_up(struct windows *w)
 {
 	const struct budget *b = &w->levels.cadence.budget;
-	char text[200];
+	double least = b->price_ns / (double)BUDGET_HOUR_NS; /* one an hour */
+	char text[240];
 
 	w->is_told = true;
 	if (b->watch >= b->share)
 		snprintf(text, sizeof(text), "what stays set between windows costs the job some %.3g %%, and %.3g %% are "
-			 "allowed: there are no windows", 100 * b->watch, 100 * b->share);
+			 "allowed: there are no windows; --max-overhead %g would pay for some", 100 * b->watch,
+			 100 * b->share, percent_above(b->watch + fmax(b->watch, least)));
 	else
 		snprintf(text, sizeof(text), "a window of %" PRIu64 " traced steps costs the job %.3g s, more than %.3g %% of "
-			 "an hour: steps are only watched", w->levels.cadence.steps, b->price_ns / 1e9, 100 * b->share);
+			 "an hour: steps are only watched; --max-overhead %g would pay for one an hour",
+			 w->levels.cadence.steps, b->price_ns / 1e9, 100 * b->share, percent_above(b->watch + least));
 	windows__say(w, text);
 }
 
@@ -174,7 +186,7 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 
 bool windows__cost_too_much(struct windows *w)
 {
-	char text[160];
+	char text[200];
 	uint64_t probe_ns, cpu_ns;
 
 	if (w->is_own && (w->levels.is_off || w->is_told_expensive)) /* that was said */
@@ -190,7 +202,8 @@ bool windows__cost_too_much(struct windows *w)
 		return true;
 	w->is_told_expensive = true;
 	snprintf(text, sizeof(text), "what stays set between windows takes %.3g %% of the job's CPU time, more than the "
-		 "%.3g %% that are meant: it goes on", 100 * w->overhead.share, 100 * w->overhead.limit);
+		 "%.3g %% that are meant: it goes on; --max-overhead %g detaches instead", 100 * w->overhead.share,
+		 100 * w->overhead.limit, 100 * w->overhead.limit);
 	windows__say(w, text);
 	return false;
 }
