@@ -297,7 +297,7 @@ static void dear_blocks_go_for_good(void **state)
 	budget__price(&l.cadence.budget, 3e9, 1e9);
 	assert_int_equal(turn(SEC), LEVELS_NOTHING);
 	assert_int_equal(levels__low(&l), MT_LEVEL_BLOCKS);
-	now.is_dear = true;
+	now.is_expensive = true;
 	now.is_settled = false;
 	assert_int_equal(turn(SEC), LEVELS_NOTHING); /* steps have not told yet */
 	assert_false(levels__is_low(&l, &now)); /* there is something to take away, so nothing is detached */
@@ -306,7 +306,7 @@ static void dear_blocks_go_for_good(void **state)
 	assert_int_equal(told.flags, EV_LEVEL_GAP);
 	assert_int_equal(told.depth, MT_LEVEL_WATCH);
 	assert_true(l.is_change);
-	now.is_priced = now.is_settled = now.is_dear = false;
+	now.is_priced = now.is_settled = now.is_expensive = false;
 	close_window(0);
 	assert_int_equal(told.depth, MT_LEVEL_WATCH);
 	assert_int_equal(l.cadence.budget.cnt, 2); /* the change has its price, too */

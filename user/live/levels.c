@@ -129,8 +129,8 @@ static bool levels__may_be_still(const struct levels *l, const struct levels_see
 	       !l->cadence.align_steps && l->due_ns > seen->now_ns && l->due_ns - seen->now_ns >= STILL_LEAST_NS;
 }
 
-/* With a budget alone anything is dear. Where nobody steps counters have told by then. */
-static bool levels__blocks_are_dear(const struct levels *l, const struct levels_seen *seen)
+/* With a budget alone anything is expensive. Where nobody steps counters have told by then. */
+static bool levels__blocks_are_expensive(const struct levels *l, const struct levels_seen *seen)
 {
 	return l->between == MT_LEVEL_BLOCKS && seen->is_expensive && (seen->is_settled || levels__has_waited(l, seen));
 }
@@ -163,7 +163,7 @@ static enum levels_do levels__rest(struct levels *l, const struct levels_seen *s
 {
 	if (seen->is_setting)
 		return LEVELS_NOTHING;
-	if (levels__blocks_are_dear(l, seen))
+	if (levels__blocks_are_expensive(l, seen))
 		l->between = MT_LEVEL_WATCH;
 	else if (!seen->is_new)
 		return levels__wait(l, seen, ret);
