@@ -367,49 +367,67 @@ static bool has_window(const struct report_sampling *s, const struct report_wind
 	return false;
 }
 
-/* Windows of a rank that all ranks have. */
-static size_t common_windows(const struct report_ranks *k, const struct report_window **ret_first,
-			     const struct report_window **ret_last)
+#define WINDOWS_KEPT 64 /* of a rank (report_tracing.h) */
+#define WINDOWS_SAID 6
+
+static size_t common_windows(const struct report_ranks *k, const struct report_window *ret[WINDOWS_KEPT])
 {
-	const struct report_sampling *one = &k->rows[0].sampling;
+	const struct report_sampling *one = &k->rows[0].sampling; /* all ranks are to have them */
 	size_t cnt = 0;
 
-	for (size_t i = 0; i < one->traced_cnt; i++) {
+	for (size_t i = 0; i < one->traced_cnt && cnt < WINDOWS_KEPT; i++) {
 		size_t row = 1;
 
 		while (row < k->cnt && has_window(&k->rows[row].sampling, &one->traced[i]))
 			row++;
-		if (row < k->cnt)
-			continue;
-		*(cnt++ ? ret_last : ret_first) = &one->traced[i];
+		if (row == k->cnt)
+			ret[cnt++] = &one->traced[i];
 	}
 	return cnt;
 }
 
-static void put_traced(struct page *p, const struct report_ranks *k)
+/* "in 5 (rank 17) to 8 windows a rank" */
+static bool add_counts(struct sentence *s, const struct report_ranks *k)
 {
-	const struct report_window *first = NULL, *last = NULL;
-	uint64_t least = UINT64_MAX, most = 0;
-	struct sentence s = { 0 };
-	size_t cnt;
+	const struct report_rank *least = &k->rows[0], *most = least;
+	char name[80];
 
 	for (size_t i = 0; i < k->cnt; i++) {
-		uint64_t windows = k->rows[i].sampling.windows;
-
-		least = windows < least ? windows : least;
-		most = windows > most ? windows : most;
+		least = k->rows[i].sampling.windows < least->sampling.windows ? &k->rows[i] : least;
+		most = k->rows[i].sampling.windows > most->sampling.windows ? &k->rows[i] : most;
 	}
-	if (!most)
+	sentence__add(s, "traced in %" PRIu64, least->sampling.windows);
+	if (most->sampling.windows > least->sampling.windows)
+		sentence__add(s, " (rank %s) to %" PRIu64, number_words(name, sizeof(name), k, least), most->sampling.windows);
+	sentence__add(s, " windows a rank; ");
+	return most->sampling.windows != 0;
+}
+
+/* When: by the number of their first step, else by the time. */
+static void put_traced(struct page *p, const struct report_ranks *k)
+{
+	const struct report_window *same[WINDOWS_KEPT];
+	size_t cnt = common_windows(k, same);
+	struct sentence s = { 0 };
+	char at[24];
+
+	if (!add_counts(&s, k))
 		return;
-	cnt = common_windows(k, &first, &last);
-	sentence__add(&s, "traced in %" PRIu64, least);
-	if (most > least)
-		sentence__add(&s, " to %" PRIu64, most);
-	sentence__add(&s, " windows a rank; %zu of the latest 64 have the same steps of all ranks", cnt);
-	if (first && first->step)
-		sentence__add(&s, ", from step %" PRIu64, first->step);
-	if (last && last->step)
-		sentence__add(&s, " to step %" PRIu64, last->step);
+	if (!cnt)
+		sentence__add(&s, "none has the same steps of all ranks: --align R is for that");
+	else
+		sentence__add(&s, "%zu of %s %s the same steps of all ranks, from", cnt,
+			      k->rows[0].sampling.windows > WINDOWS_KEPT ? "the latest 64" : "them", cnt == 1 ? "has" : "have");
+	for (size_t i = 0; i < cnt; i++) {
+		bool leaves_out = i == WINDOWS_SAID - 1 && cnt > WINDOWS_SAID;
+		const char *before = leaves_out ? " … to" : i ? "," : "";
+
+		i = leaves_out ? cnt - 1 : i;
+		if (same[i]->step)
+			sentence__add(&s, "%s%s %" PRIu64, before, i && same[i - 1]->step ? "" : " step", same[i]->step);
+		else
+			sentence__add(&s, "%s %s after the start", before, fmt_ns(at, same[i]->begin_ns - k->start_ts_ns));
+	}
 	page__item(p, 4, s.text);
 }
 
