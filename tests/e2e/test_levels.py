@@ -17,7 +17,7 @@ import test_gaps
 import test_ranks
 
 SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_of_level", "ranks_trace_the_same_steps",
-        "evaluation_every_50_steps", "growing_sequences",
+        "evaluation_every_50_steps", "growing_sequences", "the_mean_of_growing_sequences", "the_mean_with_accumulation_of_8",
         "accumulation_of_8", "a_checkpoint_every_200_steps", "a_spike_is_worth_a_window"}
 LANDING = {"all_jobs_have_a_budget", "allocations_are_seen_within_a_budget", "gaps_lose_nothing_of_the_traced_steps", "dear_marks_go_between_windows",
            "a_window_waits_for_its_step", "kinds_of_steps_are_told_apart", "a_live_view_has_a_budget",
@@ -211,6 +211,24 @@ def test_gaps_lose_nothing_of_the_traced_steps():
 
 def test_gaps_lose_nothing_of_a_transformer():
     check_gaps_of("transformer", ("--batch", "4"), 2, 6)
+
+
+def check_mean_of(how):
+    """All steps of a job that changes, and some of the very same: what is said of these holds for all, within what it says of its error."""
+    mt.ok(mt.make("build/tests/gaps_of"))
+    with mt.scratch() as d, mt.job("changing", how, "--quiet") as running:
+        full, path = d / "full.mtr", d / "gaps.mtr"
+        grown.record(full, running, grown.after_attach(120), "120 steps")
+        subprocess.run([mt.BUILD / "tests" / "gaps_of", full, "3", "10", path], check=True)
+        check_mean_step(full, path)
+
+
+def test_the_mean_of_growing_sequences():
+    check_mean_of("growing")
+
+
+def test_the_mean_with_accumulation_of_8():
+    check_mean_of("accumulate")
 
 
 def has_probe(job, where):
