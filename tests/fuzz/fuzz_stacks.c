@@ -77,7 +77,7 @@ static void frames(struct intern *in, const uint8_t *bytes, size_t len, uint8_t 
 	intern__by(in, what % PIDS);
 	memcpy(words, bytes, cnt * 4);
 	for (size_t i = 0; i < cnt; i++) {
-		struct frame frame = { { words[i] & 0xff }, { words[i] >> 8 & 0xff }, words[i] >> 16, 1 };
+		struct ev_frame frame = { { words[i] & 0xff }, { words[i] >> 8 & 0xff }, words[i] >> 16, 1 };
 		uint32_t f = intern__frame(in, &frame);
 
 		require(!f || intern__frame_at(in, f)->line == words[i] >> 16);

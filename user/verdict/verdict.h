@@ -63,8 +63,8 @@ struct verdict {
 int verdict_price_is_others(const struct report *r);
 
 /*
- * file: the recording as it is typed in a shell, for commands, which are about what of it the report is of; NULL: none is kept, and
- * commands begin with making one.
+ * file: the recording as it is typed in a shell, for commands, which are about what of it the report is of; NULL: none is kept,
+ * and commands begin with making one.
  */
 void verdict__of(struct verdict *v, const struct report *r, const char *file);
 /* How many jobs that have nothing to do with one another had memory: of more than one nobody is "the" process. */
