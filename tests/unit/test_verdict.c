@@ -877,7 +877,7 @@ static void commands_are_of_what_was_chosen(void **state)
 	f.r.leaks.cnt = f.r.leaks.total = 1;
 	v = judged();
 	assert_string_equal(verdict_command(line_of(&v, VERDICT_LEAK)), "memtrace report job.mtr --pid 10 --leaks");
-	verdict__of(&v, &f.r, NULL);
+	verdict__of(&v, &f.r, "FILE");
 	assert_string_equal(verdict_command(line_of(&v, VERDICT_LEAK)), "memtrace report FILE --pid 10 --leaks");
 	f.r.leaks.cnt = f.r.leaks.total = 0;
 	f.r.run.choice = (char *)"--pid 10 --pid 11";
