@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * dump: a file of the window that is put on the disk beside the loop, while the trace goes on: 256 MiB and their sync take
- * seconds, and a disk that stalls takes nothing for as long as it likes. What is to be in the file lies in memory by then.
+ * dump: writes a file of the window to the disk beside the loop, while the trace goes on: 256 MiB and their sync take
+ * seconds, and a disk may stall for any time. The file's contents are in memory by then.
  *
- * By a thread and not a process, since by now no process can be made. One that waits for a dead disk keeps memtrace from
- * ending, but not from taking its probes away.
+ * By a thread and not a process, since no process can be created by now. A thread that waits for a dead disk keeps memtrace
+ * from ending, but not from taking its probes away.
  */
 #ifndef MT_RECORD_DUMP_H
 #define MT_RECORD_DUMP_H
@@ -23,9 +23,9 @@ int dump_memory(void);
  * free: job.mtr → job-1.mtr. how is borrowed. 0 or -errno.
  */
 int dump__start(struct dump **ret, int memory, const char *path, const struct outfile_how *how, struct err *err);
-/* Waits for it: 0 and its name, good until dump__free; its failure; or -ETIMEDOUT: it is still at it. */
+/* Waits for it: 0 and its name, good until dump__free; its failure; or -ETIMEDOUT: not finished yet. */
 int dump__await(struct dump *d, uint64_t wait_ns, const char **ret_path, struct err *err);
-void dump__free(struct dump *d); /* NULL is fine; one that is still at it keeps what it has */
+void dump__free(struct dump *d); /* NULL is fine; an unfinished one keeps its memory */
 
 /* job.mtr → job-3.mtr, the first that is not there yet. 0, -ENAMETOOLONG or -EEXIST: all are. */
 int numbered_path(char *buf, size_t size, const char *path);

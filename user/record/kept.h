@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * kept: the rare events of a stretch of a trace that mean something after it: those that add up (processes, sites,
- * segments), in order, and the last of those that replace each other (counters, losses).
+ * kept: the rare events of a stretch of a trace that matter after it: those that add up (processes, sites, segments), in
+ * order, and the last of those that replace each other (counters, losses).
  */
 #ifndef MT_RECORD_KEPT_H
 #define MT_RECORD_KEPT_H
@@ -29,7 +29,7 @@ struct kept {
 int kept_wants(uint8_t kind);
 /* Of any kind; what is not wanted is passed over. At most max of each of the two. 0 or -ENOMEM. */
 int kept__add(struct kept *k, const struct event *ev, size_t max);
-/* What came after it, in order; of processes that ended meanwhile nothing stays. How many events found no room. */
+/* Adds later events, in order; removes those of processes that ended meanwhile. Returns how many events found no room. */
 uint64_t kept__append(struct kept *k, const struct kept *later, size_t max);
 void kept__done(struct kept *k);
 static inline size_t kept__bytes(const struct kept *k)

@@ -43,7 +43,7 @@ int moment__now(struct moment *at, struct model *m, uint64_t at_ns)
 
 	*at = (struct moment){ .at_ns = at_ns, .newest_id = model__mark(m) };
 	r = model__each_open(m, add_open, &at->open);
-	return r ? r : model__each_level(m, add_open, &at->open); /* last: what was told before it lives then */
+	return r ? r : model__each_level(m, add_open, &at->open); /* last: blocks reported before it are live then */
 }
 
 /* Blocks of stream-ordered allocators are made again by their segments. */
@@ -160,7 +160,7 @@ int past__write(const struct past *p, struct moment *at, const struct model *m, 
 		r = writing__events(&x, &p->kept.last);
 	if (!r)
 		r = writing__notes(&x, names, notes, notes_cnt);
-	if (!r) /* of all the time: their numbers have no gaps; those that are told again later are known then */
+	if (!r) /* since the start: their numbers have no gaps; those reported again later are known then */
 		r = model__each_stack(m, add_event, &x);
 	if (!r)
 		r = model__each_module(m, add_event, &x);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * past: what a recording that begins in the middle of a trace is told first, so that a replay of it goes on as the trace did:
- * what was told once until then (processes, probes, segments), where counters stood, what lived, and what was open.
+ * past: the first events of a recording that begins in the middle of a trace, so that a replay of it goes on as the trace did:
+ * what was reported once until then (processes, probes, segments), the counters' values, live blocks, open regions and frames.
  */
 #ifndef MT_RECORD_PAST_H
 #define MT_RECORD_PAST_H
@@ -21,7 +21,7 @@ struct past {
 	uint64_t start_ns; /* of the trace; 0: nothing yet */
 };
 
-/* The moment that is told, and what is gone of it since. */
+/* The moment that is written, with the blocks that were freed since. */
 struct moment {
 	uint64_t at_ns, newest_id;
 	struct events open; /* regions and frames; borrowed, or of moment__now */

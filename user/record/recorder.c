@@ -21,12 +21,12 @@
 
 #define WINDOWS_MAX 64 /* files of one trace */
 #define WINDOWS_PEAKS (WINDOWS_MAX / 2) /* of them for new peaks; the rest is for what somebody asks for, or was refused */
-#define DISK_QUIET_NS 1000000000ull  /* so long nothing is said of a disk that is waited for */
-#define DISK_WAIT_NS 10000000000ull  /* and so long it is waited for */
+#define DISK_QUIET_NS 1000000000ull  /* a wait for the disk is not reported before this */
+#define DISK_WAIT_NS 10000000000ull  /* … and it ends after this */
 
 static const char new_peak_why[] = "a new peak";
 
-/* The process of the disk opens nothing: it is given the file. */
+/* The disk's process opens nothing: it is given the file. */
 static int confine_disk(void)
 {
 	return confine_reader(NULL, 0, NULL);
@@ -83,7 +83,7 @@ static int recorder__try_name(const struct recorder *r, const char *path, struct
 	return ret;
 }
 
-/* Nor may the longest of the others' names be too long. */
+/* Also the longest numbered name must not be too long. */
 static int recorder__try_window(const struct recorder *r, struct err *err)
 {
 	char longest[4096];
@@ -107,7 +107,7 @@ int recorder__open(struct recorder *r, struct err *err)
 
 /* --- events ------------------------------------------------------------------------------------ */
 
-/* The first failure is said; those that follow are counted. */
+/* The first failure is printed; those that follow are counted. */
 static void recorder__told(struct recorder *r, int ret)
 {
 	if (ret >= 0 || r->has_failed)
@@ -129,7 +129,7 @@ void recorder__add(struct recorder *r, struct model *m, const struct event *ev)
 		recorder__told(r, rec_writer__add(r->writer, ev, r->has_failed ? NULL : &r->err));
 }
 
-/* Longer than a moment it is said why. */
+/* Prints the reason if it takes longer than DISK_QUIET_NS. */
 static int recorder__wait(struct recorder *r, struct err *err)
 {
 	uint64_t wait_ns = r->opts.disk_wait_ns ? r->opts.disk_wait_ns : DISK_WAIT_NS;
@@ -285,7 +285,7 @@ static int recorder__window_in_memory(struct recorder *r, struct model *m, struc
 	return ret;
 }
 
-/* That it has none is said once. */
+/* Whether one more file of a new peak may be written; that there are too many is printed once. */
 static bool recorder__has_peak(struct recorder *r)
 {
 	if (r->peaks_cnt < WINDOWS_PEAKS && r->windows_cnt < WINDOWS_MAX)
@@ -321,7 +321,7 @@ void recorder__dump(struct recorder *r, struct model *m, const char *why)
 		log_warn("window not written: %s; %s", err.msg, err.hint);
 }
 
-/* It is on the disk, or came to nothing. -ETIMEDOUT: it is neither yet. */
+/* Waits until the dump is on the disk or has failed. -ETIMEDOUT: neither yet. */
 static int recorder__dumped(struct recorder *r, uint64_t wait_ns)
 {
 	struct err err = { 0 };
@@ -383,8 +383,8 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)
 /* --- the end ----------------------------------------------------------------------------------- */
 
 /*
- * What was lost after the session's last word on it. Into the file goes what a disk lost that is back by now; a full one's
- * losses the file's end tells.
+ * Losses after the session's last report of them. Those of a disk that takes data again go into the file; those of a full
+ * disk are in the file's end mark.
  */
 static void recorder__tell_lost(struct recorder *r, uint64_t *lost)
 {
@@ -397,7 +397,7 @@ static void recorder__tell_lost(struct recorder *r, uint64_t *lost)
 	lost[MT_LOSS_RECORDING] = recorder__lost(r, MT_LOSS_RECORDING);
 }
 
-/* Before the last file of the window: one that is on its way. */
+/* Before the window's last file: waits for a dump under way. */
 static int recorder__close_dump(struct recorder *r)
 {
 	uint64_t wait_ns = r->opts.disk_wait_ns ? r->opts.disk_wait_ns : DISK_WAIT_NS;

@@ -3,7 +3,7 @@
  * recorder: where the events of a session end up on disk: from the start, from a key on (record/past.h), or the last while of
  * them when somebody asks (record/window.h). Without any of these it does nothing.
  *
- * A recording that fails in the middle is no error of the trace: it is told once on stderr, and the trace goes on.
+ * A recording that fails in the middle is no error of the trace: it is printed once on stderr, and the trace goes on.
  */
 #ifndef MT_RECORD_RECORDER_H
 #define MT_RECORD_RECORDER_H
@@ -41,13 +41,13 @@ struct recorder {
 	struct names *names;
 	struct rec_writer *writer; /* NULL: nothing is recorded yet, or only the window */
 	struct window *window;	   /* NULL: all is recorded, or nothing */
-	struct rec_disk *disk;	   /* who writes it */
+	struct rec_disk *disk;	   /* the process that writes it */
 	struct past *past;	   /* NULL: recorded from the start, or never */
 	struct recorder_opts opts;
 	const char *path; /* of what is recorded, or will be */
 	unsigned windows_cnt; /* files of the window that are not the last one */
 	unsigned peaks_cnt;   /* … of them those of new peaks, which may be half of the most */
-	int peaks_said;	      /* that they are */
+	int peaks_said;	      /* that this limit is reached was printed */
 	struct dump *dump;    /* … one that is on its way to the disk; NULL: none is */
 	uint64_t dump_span_ns;
 	const char *dump_why, *next_why; /* next: it is written again when that one is done; NULL: it is not */
@@ -62,19 +62,19 @@ struct recorder {
 int recorder__init(struct recorder *r, const struct recorder_opts *o, struct names *names, struct model_opts *ret_model,
 		   struct err *err);
 void recorder__done(struct recorder *r);
-/* The file, or that there may be one: a name that cannot be written to is told now, not when it is needed. */
+/* Opens the file, or checks that it can be written: a bad name fails now, not when it is needed. */
 int recorder__open(struct recorder *r, struct err *err);
 
 /* Each event, after the model has handled it. */
 void recorder__add(struct recorder *r, struct model *m, const struct event *ev);
 
-/* The attach is over: 0 or, where the file takes nothing at all, -errno. What fails after its first frame is told on stderr. */
+/* The attach is over: 0 or, where nothing can be written, -errno. Failures after the first frame are printed on stderr. */
 int recorder__begin(struct recorder *r, struct err *err);
 /* From time to time; flushes at most every every_ns. */
 void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns);
 /*
- * From now on, as nothing is recorded yet; that it does, or why not, is told on stderr. what: "all steps". A recording that
- * began so may end before the trace does; that is told, too, and another one may begin.
+ * Records from now on, where nothing is recorded yet; that it does, or why not, is printed on stderr. what: "all steps". Such
+ * a recording may end before the trace does; that is printed, too, and another one may begin.
  */
 bool recorder__begin_late(struct recorder *r, struct model *m, const char *what);
 void recorder__end_late(struct recorder *r);
@@ -82,7 +82,7 @@ static inline bool recorder__is_late(const struct recorder *r)
 {
 	return r->past && r->writer;
 }
-/* The window, to a file of its own, beside the loop; what becomes of it is told on stderr. why: static. */
+/* Writes the window to a file of its own, beside the loop; the outcome is printed on stderr. why: static. */
 void recorder__dump(struct recorder *r, struct model *m, const char *why);
 uint64_t recorder__cpu_ns(const struct recorder *r); /* of the process of the disk */
 /* Events that are not in the file, so far: MT_LOSS_RECORDING, for an error; MT_LOSS_STALLED, for a disk that took nothing. */

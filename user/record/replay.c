@@ -27,7 +27,7 @@ struct replay {
 	struct model *model;
 	int64_t epoch_off_ns;
 	int has_epoch;
-	int sink_err; /* told apart from the model's own */
+	int sink_err; /* apart from the model's own */
 	uint64_t start_ns, sample_ns; /* first event, next sample */
 	size_t mark;		      /* the next one */
 	uint64_t last_ns, damaged;    /* time of the last event; events in damaged parts so far */
@@ -132,7 +132,7 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 	return r;
 }
 
-/* What is missing in front of the events that were read last is an event, as every loss is. */
+/* Events missing before those just read become an event, as every loss does. */
 static int replay__damage(struct replay *p, const struct event *evs, size_t cnt)
 {
 	struct event ev = { .ts_ns = cnt ? evs[0].ts_ns : p->last_ns, .kind = EV_LOSS, .aux = MT_LOSS_DAMAGED };
@@ -225,7 +225,7 @@ static int refuse_stream(const char *path, struct err *err)
 	struct stat st;
 
 	if (stat(path, &st) || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode)))
-		return 0; /* what else is wrong the reader says */
+		return 0; /* the reader reports all other errors */
 	err_set(err, -ESPIPE, "%s is not a file on a disk: a recording is not read from a stream", path);
 	return err_hint(err, "write it to a file first");
 }

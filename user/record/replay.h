@@ -39,7 +39,7 @@ struct replay_opts {
 	/* Of these processes alone, the first of which is the main one, and what is of none. cnt 0: of all. */
 	const uint32_t *pids;
 	size_t pids_cnt;
-	const char *choice; /* what the reports say of that (run.choice) */
+	const char *choice; /* that choice in words, for reports (run.choice) */
 	struct names **names; /* not NULL: the recording's names, all of them, are the caller's to free */
 	void *ctx;
 };

@@ -211,7 +211,7 @@ void window__model_opts(struct window *w, struct model_opts *ret)
 
 /* --- events ------------------------------------------------------------------------------------------------ */
 
-/* An allocator whose driver has nothing left gives back what it kept, and asks again: then nobody was refused. */
+/* When the driver is out of memory an allocator frees its cache and tries again: if that works, nothing was refused. */
 static const char *window__failed_call(struct window *w, const struct event *ev)
 {
 	struct event *f = &w->failed_call;
@@ -222,7 +222,7 @@ static const char *window__failed_call(struct window *w, const struct event *ev)
 		return "a device is out of memory";
 	}
 	if (is_same && ev->kind == MT_EV_OOM)
-		f->kind = 0; /* its allocator's own word on it */
+		f->kind = 0; /* its allocator reports the same refusal */
 	if (is_same && ev->kind == MT_EV_SEG_ALLOC && ev->size >= f->size)
 		f->kind = 0;
 	if (!f->kind && model_is_refusal(ev))

@@ -2,10 +2,10 @@
 /*
  * window: a flight recorder. Keeps the last while of a trace in memory, as encoded frames, and writes it when asked.
  *
- * A replay of the file must know what lived when it begins. Nothing is kept twice for that: what lived at a frame's
- * begin is what lives now and was allocated before, and what died since; so each frame remembers the blocks that died in it
- * and were older than it (they are few: most blocks die young), and the regions and frames that threads had open at its begin.
- * Rare events (processes, sites, segments, counters) of frames that leave are kept, the last word of each.
+ * A replay of the file must know which blocks were live at its beginning. Nothing is kept twice for that: live at a frame's
+ * beginning were the blocks allocated before it that are live now or were freed since. So each frame keeps the older blocks
+ * that were freed in it (few: most blocks are short-lived), and the regions and frames that threads had open at its beginning.
+ * Rare events (processes, sites, segments, counters) of frames that are dropped are kept, the last one of each.
  *
  * Bounds: WINDOW_BYTES of frames and what belongs to them, then the oldest go before their time; PAST_EVENTS_MAX rare
  * events (record/past.h). Files appear under their name whole or not at all.
@@ -25,7 +25,7 @@ struct window;
 
 struct window *window__new(struct names *names, uint64_t window_ns, uint64_t bytes_max); /* NULL: no memory */
 void window__free(struct window *w);
-/* What the window needs to hear of its model; before the first event. */
+/* What the window needs from its model; before the first event. */
 void window__model_opts(struct window *w, struct model_opts *ret);
 /* Each ordered event, after the model has handled it. */
 void window__add(struct window *w, struct model *m, const struct event *ev);
@@ -38,7 +38,7 @@ void window__tick(struct window *w, struct model *m);
  */
 int window__write(struct window *w, struct model *m, const char *path, const struct rec_writer_opts *o, int is_end,
 		  struct err *err);
-/* Something happened that somebody will ask for: "out of memory"; NULL: nothing since the last call. */
+/* A reason to write the window: "out of memory"; NULL: none since the last call. */
 const char *window__reason(struct window *w);
 uint64_t window__cut(const struct window *w); /* events given up so */
 uint64_t window__bytes(const struct window *w);
