@@ -310,14 +310,14 @@ static int by_row(const void *a, const void *b)
 	return cmp_up(x->row, y->row);
 }
 
-/* What a module and all that is in it has allocated until a moment, and what of it is live then. */
+/* What a module and all modules in it have allocated until a moment, and what of that is live then. */
 struct made {
 	uint64_t cnt, bytes, live;
 };
 
 /*
- * [place at the end]: made of what each had allocated itself until `then`. What is in what may not have been known by then, nor
- * what it is called. NULL: no memory.
+ * By place at the end, from what each module itself had allocated until `then`: which module is in which, and their names, may
+ * not have been known by then. NULL: no memory.
  */
 static struct made *made_until(const struct report_modules *end, const struct report_modules *then)
 {
@@ -377,7 +377,7 @@ static void put_modules(struct parts *p, const struct diff_side *s)
 	free(to);
 }
 
-/* Of one name are two rows here, which parts__fold makes one. */
+/* Two rows here have the same name; parts__fold makes them one. */
 static void put_name(struct parts *p, const char *name, uint64_t peak, uint64_t end)
 {
 	struct part *x = parts__add(p, name);
@@ -440,7 +440,7 @@ uint64_t diff_side__traced_ns(const struct diff_side *s)
 	return s->to_ns > s->from_ns ? s->to_ns - s->from_ns - (s->to->sampling.paused_ns - s->from->sampling.paused_ns) : 0;
 }
 
-/* Between traced steps nobody counted, and what is there at the end may be what nobody saw go. */
+/* Between traced steps nothing was counted, and blocks at the end may have been freed unseen. */
 static void parts__leave_out(struct parts *p, enum diff_by by)
 {
 	for (size_t i = 0; i < p->cnt; i++) {
@@ -472,7 +472,7 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 
 /* --- both ------------------------------------------------------------------------------------------------- */
 
-/* What rows are sorted by: the mean's change, else the peak's, else the end's, else that of how often. */
+/* The order of rows: by the change of the mean, else of the peak, else of the end, else of the count. */
 static double diff_row__growth(const struct diff_row *r)
 {
 	static const enum diff_value order[] = { DIFF_MEAN, DIFF_PEAK, DIFF_END, DIFF_FIRED };
@@ -496,7 +496,7 @@ static int by_growth(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* What one side has no row of it had nothing of, as far as the other one's values are known. */
+/* A side without a row had none of it: 0 where the other side's value is known. */
 static void fill(double *to, const double *other)
 {
 	for (unsigned i = 0; i < DIFF_VALUES; i++)
@@ -563,7 +563,7 @@ const struct report_dev *diff_peak_changed(const struct report *a, const struct 
 	return best;
 }
 
-/* The peak fell: what took most of it down comes first. */
+/* The peak fell: the largest decrease comes first. */
 static bool has_fallen(const struct diff_side *a, const struct diff_side *b)
 {
 	uint64_t to = 0;
@@ -572,7 +572,7 @@ static bool has_fallen(const struct diff_side *a, const struct diff_side *b)
 	return d && to < d->peak && d->peak - to >= d->peak / DIFF_SAME_PART;
 }
 
-/* What is left of a process that is over says nothing of what it held. */
+/* What an exited process has left does not show what it held. */
 static bool have_exited(const struct report *r)
 {
 	for (size_t i = 0; i < r->procs_cnt; i++)

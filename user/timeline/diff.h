@@ -46,11 +46,11 @@ struct diff_row {
 };
 
 struct diff {
-	struct diff_row *rows; /* by growth, what shrank last; those that may differ by what was before the attach behind all */
+	struct diff_row *rows; /* by growth, the most shrunk last; then rows that may differ by blocks from before the attach */
 	size_t cnt;
 	int per_step; /* both have steps */
 	int is_sampled; /* one side is */
-	double before_a, before_b; /* of its peak, from before the attach, so of no known row; 0: rows do not rest on that */
+	double before_a, before_b; /* of its peak, from before the attach, in no known row; 0: rows do not depend on it */
 };
 
 /* Devices and categories of all; ret is the caller's, for diff__done. 0 or -ENOMEM. */

@@ -2,10 +2,10 @@
 /*
  * diff_before: rows that may differ by nothing but blocks from before the attach.
  *
- * Who allocated those is not known. A recording that was there from the start has them in rows, so against one that was not
- * these rows seem to have grown. What only one of the two has of that is dealt out to rows that have more at the peak though
- * they allocate as much a step, the smallest first, as far as it reaches: any of them may be the same blocks. Whoever wants to
- * know what became of them asks for categories or names, which are the same however a recording began.
+ * What allocated those is not known. A recording from the start of a job has them in rows, so against one from an attach
+ * these rows seem to have grown. Bytes that only one of the two has so are assigned to rows with more at the peak but the same
+ * allocations a step, the smallest first, as far as they reach: any of these rows may be the same blocks. Categories and names
+ * compare them, as they are the same however a recording began.
  */
 #ifndef MT_TIMELINE_DIFF_BEFORE_H
 #define MT_TIMELINE_DIFF_BEFORE_H

@@ -232,7 +232,7 @@ static int labels__add_module(struct labels *l, const struct tl_event *ev)
 	return 0;
 }
 
-/* What is seen late after a gap may have been allocated in it. */
+/* A block seen late after a gap may have been allocated in the gap. */
 static int labels__preexisting(struct labels *l, const struct tl_event *ev)
 {
 	if (l->has_gap)

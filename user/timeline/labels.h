@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * labels: the last word on every block's category, by version. Collected from TL_FINAL in a first pass
- * over a recording, asked in a second one: categories are back-dated, so an exporter that writes a
- * block's allocation cannot know yet what it will turn out to be.
+ * labels: every block's final category, by version. Collected from TL_FINAL in a first pass over a
+ * recording, looked up in a second one: categories are back-dated, so an exporter that writes a block's
+ * allocation cannot know its final category yet.
  *
  * One byte a block in an unlinked file (ids are dense, from 1), so that memory does not grow with the
  * recording's length, and a sorted list of the few blocks whose label changes with a version.
@@ -29,7 +29,7 @@ struct labels_name {
 	uint32_t kind; /* enum ev_tensor */
 };
 bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret);
-/* What is known of a block by its like alone (TL_LEARNED); false: nothing. */
+/* What a block has learned (TL_LEARNED); false: nothing. */
 bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret);
 /* Fills in whose forward or backward made a block, where that has a name by now. */
 void labels__module(const struct labels *l, struct tl_event *ev);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Who stands out: the modified z-score, |x - median| over the median of such differences (times 1.4826, which makes it the
- * deviation of a normal distribution), because one rank that is far off must not move the measure that it is held against.
+ * Outliers are found by the modified z-score, |x - median| over the median of such differences (times 1.4826, which makes it
+ * the deviation of a normal distribution): one rank that is far off must not move the measure that it is compared with.
  * Ranks of a synchronous job are often equal to the byte: then that median is 0, and a difference of less than
  * SCALE_LEAST of the median is still none. The median is the lower one of two, so that of two ranks the larger stands out, if
- * it does by RANK_RATIO: there is no third one that tells how much ranks differ. Peaks are compared, not what is live at the
+ * it does by RANK_RATIO: there is no third one to show how much ranks differ. Peaks are compared, not what is live at the
  * end: that is another moment of the step in each rank.
  */
 #include "timeline/ranks.h"
@@ -44,7 +44,7 @@ static bool is_same_job(const struct report_rank *a, const struct report_rank *b
 	return !strcmp(a->label.job, b->label.job);
 }
 
-/* --- jobs that do not say their name --------------------------------------------------------------- */
+/* --- jobs that do not give their name -------------------------------------------------------------- */
 
 static bool is_same_number(const struct report_rank *a, const struct report_rank *b)
 {
@@ -84,7 +84,7 @@ static void name_jobs(struct report_ranks *r)
 		qsort(r->rows, r->cnt, sizeof(*r->rows), by_job_and_number);
 }
 
-/* --- who stands out -------------------------------------------------------------------------------- */
+/* --- outliers -------------------------------------------------------------------------------------- */
 
 static void fill_difference(const struct report_ranks *r, const struct report_rank *mid, struct report_outlier *o)
 {
@@ -196,9 +196,9 @@ static void find_ends(struct report_ranks *r, uint64_t *room)
 	}
 }
 
-/* --- who is not there -------------------------------------------------------------------------------- */
+/* --- missing ranks ----------------------------------------------------------------------------------- */
 
-/* Ranks of the first job alone: where there are several, a number says nothing. */
+/* Ranks of the first job alone: where there are several, a number is ambiguous. */
 static void find_missing(struct report_ranks *r)
 {
 	uint32_t next = 0;
@@ -219,7 +219,7 @@ static void find_missing(struct report_ranks *r)
 			r->missing_total++;
 			if (r->missing_cnt < RANK_MISSING_MAX)
 				r->missing[r->missing_cnt++] = next;
-			else if (until - next > 1) { /* a world of a billion is told in one go */
+			else if (until - next > 1) { /* counted in one go: a world may be a billion */
 				r->missing_total += (until < r->world ? until : r->world) - next - 1;
 				break;
 			}
@@ -267,8 +267,8 @@ static size_t first_of(const struct report_rank *ref, const struct report_rank *
 }
 
 /*
- * Steps that were counted begin at each rank's attach, so the same step has other numbers. Training makes ranks wait for each
- * other, so the same step begins at nearly the same time. The reference is the rank that was attached last.
+ * Steps are counted from each rank's attach, so the same step has different numbers. Ranks wait for each other in training, so
+ * it begins at nearly the same time in all of them. The reference is the rank that was attached last.
  */
 static void align_counted(struct report_ranks *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * ranks: the ranks of a distributed job side by side, as plain data: what `report --by rank` renders. Filled by the room
- * model (model/ranks.h); who differs from the others is decided here, by numbers alone.
+ * model (model/ranks.h); which ranks differ from the others is decided here, by numbers alone.
  *
  * All bytes are of one kind of memory: the GPUs' if any rank has blocks there, else the framework's CPU blocks, else malloc's.
  */
@@ -25,7 +25,7 @@ struct report_step {
 };
 
 struct report_rank {
-	uint32_t idx; /* in order of appearance; whoever fills it in knows it by that */
+	uint32_t idx; /* in order of appearance: the key of the room that fills it in */
 	uint32_t rank;
 	uint8_t source;		/* enum rank_source */
 	struct rank_label label; /* of its first process */

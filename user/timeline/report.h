@@ -35,7 +35,7 @@ struct report_run {
 	char *comm, *cmdline;
 	char *choice; /* options that chose these processes of a recording, "--pid 12"; NULL: it is of all */
 	int ended; /* EV_END seen */
-	int is_live; /* of a trace that goes on: its end is not missing, it is to come */
+	int is_live; /* of a trace that goes on: its end is still to come, not missing */
 	uint32_t end_reason;
 	uint64_t events[256];	    /* by kind */
 	uint64_t lost[MT_LOSS_MAX]; /* latest EV_LOSS per reason, the model's own added */
@@ -72,13 +72,13 @@ struct report {
 	struct report_ranks *ranks; /* timeline/ranks.h; NULL: was not asked for */
 };
 
-/* The usual ways of ending a program: they say nothing of memory. */
+/* The usual ways of ending a program: no sign of a problem with memory. */
 static inline bool signal_sends_away(int sig)
 {
 	return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGPIPE;
 }
 
-/* Nothing grew in what was traced, but blocks that live on through gaps are not seen: it says nothing of the job. */
+/* Nothing grew in what was traced, but blocks that live on through gaps are not seen: the job may still grow. */
 bool report_growth_is_hidden(const struct report *r);
 /* What its answer rests on: "161 steps", "3 traced steps", "12 half seconds without a step". */
 #define REPORT_SPAN_BYTES 56
@@ -92,7 +92,7 @@ uint64_t report_seen_ns(const struct report *r);
 /* When all probes were in the first process that has memory: before, they were planned, steps watched without them, and set. */
 uint64_t report_traced_from_ns(const struct report *r);
 
-struct rank_label report_proc_label(const struct report_proc *p); /* what its labels say (event/rank_label.h) */
+struct rank_label report_proc_label(const struct report_proc *p); /* from its labels (event/rank_label.h) */
 /* The rank that a process names, or, if it names none, the nearest of its ancestors that does. */
 bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret);
 /* The process that its launcher started: the topmost above this one that names the same rank, or it; NULL: it has no rank. */

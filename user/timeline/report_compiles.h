@@ -18,7 +18,7 @@ struct report_recompile {
 	char *id;	      /* "0/1": frame 0, compiled once before */
 	char *function;	      /* "forward (train.py:6)"; "" not known */
 	char *reason;	      /* "" not known */
-	char *failed;	      /* why no code came of it: from then on the call is eager; "" it did */
+	char *failed;	      /* why it made no code: from then on the call is eager; "": it did */
 };
 
 /* Recompiles of a function for the same reason, but for numbers in it. */

@@ -14,7 +14,7 @@ enum report_held { HELD_UNKNOWN = 0, HELD_ITSELF, HELD_GRAPH, HELD_NONE, HELD_UN
 
 enum report_sure { SURE_LOW = 1, SURE_MEDIUM, SURE_HIGH };
 
-#define REPORT_LOADING_NS 60000000000ull /* what still runs and has made no step may build its model, or load, for so long */
+#define REPORT_LOADING_NS 60000000000ull /* a running process without a step may be loading for so long */
 
 /* Blocks of one place that live across steps and grow in number: perhaps a leak (docs/leaks.md). */
 struct report_leak {
@@ -23,7 +23,7 @@ struct report_leak {
 	uint8_t dev, cat;	/* cat: of most of its bytes */
 	uint8_t per_step;	/* slopes are those of a step, else of a second */
 	uint8_t sure;		/* enum report_sure */
-	uint8_t is_over;	/* its process has ended: what lived then, and was the oldest, and so on */
+	uint8_t is_over;	/* its process has ended: live, oldest and so on are as of then */
 	double bytes_slope, blocks_slope;
 	double tau;		/* Kendall's: 1 = never fell */
 	/* Where some steps are traced: windows of them so far, and how often a block of it was still there after a gap. What
@@ -45,7 +45,7 @@ struct report_leak {
 };
 
 struct report_leaks {
-	uint8_t too_short; /* to say: no process had as many steps (or half seconds) as that takes */
+	uint8_t too_short; /* for a conclusion: no process had enough steps (or half seconds) */
 	uint8_t per_step;  /* ticks are steps, of the process that had most of them; else half seconds */
 	uint64_t ticks;
 	uint32_t ticks_least;

@@ -44,7 +44,7 @@ struct report_seg {
 	uint32_t fail_code_last;
 };
 
-/* Who gives out the blocks of a device, by what was seen of it. */
+/* The allocator of a device's blocks, as far as its calls were seen. */
 enum report_backend {
 	BACKEND_UNKNOWN = 0, BACKEND_CACHING, BACKEND_EXPANDABLE, BACKEND_ASYNC, BACKEND_NO_CACHING, BACKEND_MAX,
 };
@@ -52,7 +52,7 @@ enum report_backend {
 /* The driver's layer of a device, and how the caching allocator uses it. Bytes. */
 struct report_segments {
 	uint8_t seen;	  /* a driver call was seen: kinds, live, peak mean something */
-	uint8_t totals;	  /* the caching allocator told its own: allocated, reserved */
+	uint8_t totals;	  /* the caching allocator reported its own: allocated, reserved */
 	uint8_t requests; /* … and what was asked of it: requested */
 	uint8_t backend;  /* enum report_backend */
 	struct report_seg kinds[MT_SEG_MAX];
@@ -63,7 +63,7 @@ struct report_segments {
 	uint64_t reserved, reserved_peak;   /* as reported, segments freed since taken off */
 	uint64_t reserved_before;	    /* of it, in segments from before the attach */
 	uint64_t requested, requested_peak; /* of live blocks, before rounding */
-	uint64_t rounding;		    /* of live blocks whose request was seen: what they have more than that */
+	uint64_t rounding;		    /* of live blocks whose request was seen: their bytes beyond it */
 	uint64_t inactive;		    /* free, in cached segments that hold a block */
 	uint64_t free_cached;		    /* in cached segments that hold none */
 	uint64_t largest_free;		    /* longest free range of the cached segments */
@@ -72,19 +72,19 @@ struct report_segments {
 	uint64_t comm, comm_peak;		/* live bytes for communication, of every kind */
 	uint64_t comms_made, comms_ended;	/* communicators */
 	uint64_t graphs, launches, graph_peak;	/* CUDA graphs that have memory of their own; the most that one needs */
-	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + late + private_free + unused */
+	/* layers that add up: driver = allocator + others, allocator = tensors + rounding + late + private_free + unused */
 	uint64_t driver;    /* live, and what was reserved before the attach */
 	uint64_t allocator; /* of it, the framework's */
 	uint64_t tensors, unused, others;
-	uint64_t private_free; /* of the allocator's, in no block, in private pools that are in use: nobody else can have it */
+	uint64_t private_free; /* of the allocator's, in no block, in private pools in use: not available to others */
 	uint64_t private_reserved, private_used; /* the segments of all private pools; blocks in them */
 	uint64_t communication; /* of others */
 	/* the caching allocator's own counters, read from its process's memory: of how many, resets, the highest */
 	uint32_t counted;
 	uint64_t counted_resets, counted_allocated_peak, counted_reserved_peak;
-	/* NVML's word, the last one: the whole device, and of it the followed processes */
+	/* NVML's last values: the whole device, and of it the followed processes */
 	uint8_t nvml;
-	uint8_t nvml_procs; /* it tells bytes of processes, too */
+	uint8_t nvml_procs; /* it reports bytes of processes, too */
 	uint64_t nvml_used, nvml_used_peak, nvml_own, nvml_own_peak;
 	uint64_t nvml_total; /* memory that the device has */
 	uint64_t residual; /* nvml_own - driver, never negative: contexts, code, what was there before the attach */
@@ -144,14 +144,14 @@ struct report_pool {
 	uint64_t id[2];
 	uint64_t reserved, used, launches; /* of graphs that were captured into it */
 	uint64_t begun_ns; /* when it was opened first; 0: not seen */
-	uint32_t pid, segments, graphs, uses; /* uses 0: nobody's any more, its segments go when the cache is emptied */
+	uint32_t pid, segments, graphs, uses; /* uses 0: unused, its segments are freed when the cache is emptied */
 	uint8_t dev;
 	struct report_graph first[REPORT_POOL_GRAPHS], last; /* of `graphs` that were captured: the first ones, and the last */
 };
 
-/* Segments, and what no device is known of. */
+/* Segments, and memory whose device is not known. */
 struct report_driver {
-	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody reported */
+	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices that were not reported */
 	uint64_t unknown_comm, unknown_comm_peak; /* of them for communication: pinned memory */
 	struct report_seg_row *rows; /* largest segments live at the end, by size; `top` (and 1024) at most */
 	size_t cnt;

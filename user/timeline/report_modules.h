@@ -20,7 +20,7 @@ struct report_module_sum {
 };
 
 /*
- * An nn.Module. What it made is told by the Python frames at the allocation, and in backward by who made the node
+ * An nn.Module. What it made is known from the Python frames at the allocation, in backward from the module that made the node
  * (docs/modules.md). Highest values are each at its own moment, of the module with all that is in it.
  */
 struct report_module {

@@ -19,7 +19,7 @@ struct report_tensor {
 	char *key;    /* of an optimizer's state: "exp_avg"; else "" */
 };
 
-/* Named blocks of one kind, and those of them whose category says otherwise. */
+/* Named blocks of one kind, and those of them whose category contradicts it. */
 struct report_named {
 	uint64_t cnt, bytes, differ_cnt, differ_bytes;
 };
@@ -31,8 +31,8 @@ struct report_names {
 };
 
 /*
- * "Sequential: 0.weight", "Adam exp_avg: 0.weight", "gradient of Sequential: 0.weight": what people are shown, and what two
- * recordings are compared by. kind 0: it is said elsewhere. A text that is too long is cut.
+ * "Sequential: 0.weight", "Adam exp_avg: 0.weight", "gradient of Sequential: 0.weight": as views print it, and the key by which
+ * two recordings are compared. kind 0: it is printed elsewhere. A text that is too long is cut.
  */
 void tensor_name(char *buf, size_t size, unsigned kind, const char *root, const char *key, const char *path);
 

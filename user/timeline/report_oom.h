@@ -36,7 +36,7 @@ struct report_oom {
 	uint64_t times;		  /* how often within a moment; 1 or more */
 	uint64_t asked;
 	uint64_t live;		  /* of that device; DEATH: of the process, all framework devices (or malloc) */
-	uint64_t allocated, reserved, unused, largest_free; /* of the device, when told */
+	uint64_t allocated, reserved, unused, largest_free; /* of the device, if known */
 	uint64_t private_free; /* of reserved: in no block, and private pools' alone (report_memory.h) */
 	uint64_t driver;
 	uint64_t cats[CAT_MAX];	  /* live by category */

@@ -12,8 +12,8 @@ struct report_place {
 	uint64_t bytes, count; /* that were allocated there */
 	char *op;	       /* that stands for it */
 	char *buffer;	       /* "buf7 float32[512,512], then buf8": which takes its memory over; "" not known */
-	char *nodes;	       /* its source nodes: "linear_11, mm_3"; "" not told */
-	char *where;	       /* "c5tz3y4….py:860"; "" not told */
+	char *nodes;	       /* its source nodes: "linear_11, mm_3"; "": not known */
+	char *where;	       /* "c5tz3y4….py:860"; "": not known */
 	uint8_t made;	       /* enum ev_place */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Processes, what the kernel says of them, and marks of their steps. */
+/* Processes, the kernel's numbers of them, and marks of their steps. */
 #ifndef MT_TIMELINE_REPORT_PROCS_H
 #define MT_TIMELINE_REPORT_PROCS_H
 
@@ -22,7 +22,7 @@ struct report_own {
 	uint64_t own_first, own_last, shared_first, shared_last;
 	uint32_t reads, rises; /* rises: of private bytes, from a reading to the next */
 	uint32_t points_cnt, points_shift; /* every 2^shift-th reading, from the first on */
-	struct own_point *points; /* of whom was read once, none */
+	struct own_point *points; /* none if it was read only once */
 };
 
 /* The highest bytes of a process on one framework device. */

@@ -10,7 +10,7 @@
 
 #define REPORT_STEPS_SURE 0.95 /* that what steps are made of lies within the errors */
 
-/* An average over steps: it lies within ± error. Below 0: not known, one window tells nothing of others. */
+/* An average over steps: it lies within ± error. Below 0: not known, from one window it cannot be estimated. */
 struct report_estimate {
 	double mean, error;
 };
@@ -28,12 +28,12 @@ struct report_step_dev {
 
 /* Devices are those that had any bytes in these steps. */
 struct report_steps {
-	uint64_t steps, windows; /* traced whole, that this is of; windows that they are from */
+	uint64_t steps, windows; /* whole traced steps behind these numbers; the windows that they are from */
 	struct report_step_dev *devs;
 	size_t devs_cnt;
 };
 
-/* Steps that marks tell apart, also where nothing is traced (model/core/kinds.h). */
+/* Kinds of steps by their marks, also where nothing is traced (model/core/kinds.h). */
 struct report_step_kind {
 	uint64_t regions;  /* that begin in such a step; not known if has_regions is 0 */
 	uint8_t has_regions;

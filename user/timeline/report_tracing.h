@@ -30,12 +30,12 @@ struct report_attach {
 	uint64_t median_before_ns, longest_before_ns, longest_step_ns, longest_gap_ns;
 };
 
-/* An operator that nobody had called, so that its probe was taken away, until it was called. */
+/* An idle operator, whose probe was taken away until it was called. */
 struct report_late_op {
 	char *name;
 	uint32_t pid;
 	uint64_t ts_ns;	    /* when its probe was set again */
-	uint64_t missed_ns; /* before that, in which its calls may not be told */
+	uint64_t missed_ns; /* before that, in which calls of it may be missing */
 };
 
 struct report_probes {
@@ -43,7 +43,7 @@ struct report_probes {
 	size_t covers_cnt;
 	struct report_symbol *symbols; /* by fired, then name; all of them */
 	size_t symbols_cnt;
-	uint64_t idle_ts_ns;	       /* when probes of operators that nobody calls were first taken away; 0: never */
+	uint64_t idle_ts_ns;	       /* when probes of idle operators were first taken away; 0: never */
 	uint64_t idle_ops, idle_cnt;   /* those without a probe in the end; probes taken away, in all processes */
 	struct report_attach attach;
 	struct report_late_op *late_ops; /* the first ones */
@@ -77,7 +77,7 @@ struct report_program {
 
 struct report_cost {
 	struct report_price price;
-	struct report_program programs[MT_PROG_MAX]; /* the latest word of each */
+	struct report_program programs[MT_PROG_MAX]; /* the latest of each */
 	uint64_t hits, ns;     /* their sums */
 	uint64_t target_cpu_ns; /* CPU time all followed processes used since their first EV_CPU */
 	double share;	       /* ns / target_cpu_ns; 0 if unknown */
@@ -110,7 +110,7 @@ struct report_learned_op {
 	uint64_t cnt, byte_ns;
 };
 
-/* What allocations in gaps are by their like in traced steps (model/core/learned.h). */
+/* Labels that allocations in gaps learned from traced steps (model/core/learned.h). */
 struct report_learned {
 	uint8_t is_on;
 	uint64_t steps, unlike; /* of which something was not traced: of a kind that is known, or not */
@@ -123,7 +123,7 @@ struct report_learned {
 	size_t ops_cnt;
 };
 
-/* Of byte·time of what was allocated while no operator was seen: what has a label. */
+/* Of the byte·time allocated while no operator was seen: the labelled share. */
 double report_learned__share(const struct report_learned *l);
 
 /* Windows of tracing, and gaps between them (docs/sampling.md). */
@@ -141,12 +141,12 @@ struct report_sampling {
 	uint64_t uncounted_ns; /* steps were not counted, their marks cost too much of the budget: of the machine with most */
 	uint64_t unseen_blocks, unseen_bytes; /* whose end fell into a gap */
 	double budget;	    /* share of the time that the job was to lose at most; 0: none was given */
-	struct report_steps steps; /* what one is made of on average: of the process whose steps are counted */
+	struct report_steps steps; /* what a step is made of on average, in the process whose steps are counted */
 	struct report_step_kind *kinds; /* of its steps; the most common one first; 8 at most */
 	size_t kinds_cnt;
 	uint64_t steps_unsorted; /* of its steps: while probes came and went, or of a kind that is not known */
 	struct report_learned learned;
-	double price_ratio; /* what it lost of the time until now; 0: nothing, but for noise */
+	double price_ratio; /* share of the time lost until now; 0: nothing beyond noise */
 };
 
 /* Source `flow`: what the graph was made of, and where torch.profiler's checks would have failed. */

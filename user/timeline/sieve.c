@@ -204,7 +204,7 @@ static bool is_within(const struct sieve *s, uint64_t ts_ns)
 	return span__has(&s->span, ts_ns);
 }
 
-/* It begins, for fn: as what was there before, at that time. */
+/* For fn the block begins at that time, as a preexisting one. */
 static int tell_late(struct live_row *row, uint64_t ts_ns, timeline_fn fn, void *ctx)
 {
 	struct tl_event late = row->alloc;
@@ -287,7 +287,7 @@ static int on_version(struct sieve *s, struct live_row *row, const struct tl_eve
 	row->is_out = false;
 	ends.kind = TL_DESTROY;
 	ends.version = ev->version - 1;
-	ends.depth = UINT8_MAX; /* it says nothing of what is open */
+	ends.depth = UINT8_MAX; /* unknown: how many frames are open */
 	return fn(ctx, &ends);
 }
 
@@ -322,7 +322,7 @@ int sieve__event(struct sieve *s, const struct tl_event *ev, timeline_fn fn, voi
 	case TL_TAG:
 	case TL_DESTROY:
 		return on_block(s, ev, fn, ctx);
-	case TL_STACK: /* what comes later refers to it */
+	case TL_STACK: /* later events refer to it */
 		return fn(ctx, ev);
 	case TL_GAP:
 		s->in_gap = ev->version != 0;

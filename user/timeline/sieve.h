@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * sieve: which part of a recording was asked for: a span of time, processes, a device, a category, a module, an operator.
- * It stands between a replay and whoever renders, so that a report of a moment and every export leave out the same.
+ * It stands between a replay and the view, so that a report of a moment and every export leave out the same.
  *
- * It needs a first pass (sieve__learn), for what is known with hindsight only: categories come from labels, and whose a block
- * is may be told when it ends. A block that no module's forward or backward made belongs to the module whose parameter, buffer,
- * gradient or optimizer state it is by Python's name.
+ * It needs a first pass (sieve__learn), for what is known with hindsight only: categories come from labels, and a block's
+ * module may be reported only when it ends. A block that no module's forward or backward made belongs to the module whose
+ * parameter, buffer, gradient or optimizer state it is by Python's name.
  */
 #ifndef MT_TIMELINE_SIEVE_H
 #define MT_TIMELINE_SIEVE_H
@@ -32,8 +32,8 @@ struct sieve {
 	const struct names *names;   /* borrowed */
 	const struct labels *labels; /* borrowed */
 	struct map nobodys;	     /* living blocks of no module that is known */
-	struct map owners;	     /* blocks whose module was told when they died */
-	struct map params;	     /* root modules of parameters, by process and path, which is all that an optimizer knows */
+	struct map owners;	     /* blocks whose module was reported at their free */
+	struct map params;	     /* root modules of parameters, by process and path: an optimizer knows only paths */
 	/* The second one. */
 	struct map live;
 	struct map totals; /* a caching allocator's own, as they were reported last */
@@ -43,7 +43,7 @@ struct sieve {
 /* A module: path ("" is the root itself) and the root's label; both none: no module. */
 struct owner {
 	name_id path, root;
-	uint32_t path_len; /* of a parameter's path so many bytes are the module's */
+	uint32_t path_len; /* bytes of a parameter's path that are the module's */
 };
 
 void sieve__init(struct sieve *s); /* everything passes */
@@ -63,9 +63,9 @@ bool module_is_wanted(const char *wanted, const char *path, const char *root);
 bool op_is_wanted(const char *wanted, const char *op);
 
 /*
- * The second pass of an export: fn gets what passes. What lived when the span began comes first, as preexisting; a block
- * whose version is of another category than the one asked for ends there for fn, and begins where it is of that one. 0, or
- * fn's error.
+ * The second pass of an export: fn gets what passes. Blocks live when the span begins come first, as preexisting; for fn a
+ * block ends where its version is of another category than the one asked for, and begins where it is of that one. 0, or fn's
+ * error.
  */
 int sieve__event(struct sieve *s, const struct tl_event *ev, timeline_fn fn, void *ctx);
 int sieve__end(struct sieve *s, timeline_fn fn, void *ctx); /* of a recording that ended before the span began */

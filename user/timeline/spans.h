@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * spans: when the steps of each process were, from a first pass over a recording, so that people can name a moment as they
- * think of it: a time, a step, the peak. A span is what lies after its first moment, up to and with its last one; of a moment
- * both are the same. 40 bytes a step.
+ * spans: when the steps of each process were, from a first pass over a recording, so that a user can name a moment as a
+ * time, a step or the peak. A span begins after its first moment and includes its last one; for a single moment both are the
+ * same. 40 bytes a step.
  */
 #ifndef MT_TIMELINE_SPANS_H
 #define MT_TIMELINE_SPANS_H

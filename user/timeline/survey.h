@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * survey: the jobs of this machine, as plain data: what `memtrace ps` shows and --name chooses from. Filled by live/survey.c.
- * One size a row, so that whoever looked can be another process. All texts come from the processes.
+ * Rows have one size, so that another process can make them. All texts come from the processes.
  */
 #ifndef MT_TIMELINE_SURVEY_H
 #define MT_TIMELINE_SURVEY_H

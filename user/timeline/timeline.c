@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The words for categories, in torch.profiler's spelling; for phases and marks. */
+/* Names of categories, in torch.profiler's spelling, of phases and of marks. */
 #include "timeline/timeline.h"
 
 static const char *const category_names[CAT_MAX] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * timeline: what the model decided, one decision after the other: the stream that exporters write.
- * The words are those of torch.profiler's memory profiler (torch/profiler/_memory_profiler.py, 2.13).
+ * timeline: the model's decisions, one after the other: the stream that exporters write.
+ * The terms are those of torch.profiler's memory profiler (torch/profiler/_memory_profiler.py, 2.13).
  */
 #ifndef MT_TIMELINE_TIMELINE_H
 #define MT_TIMELINE_TIMELINE_H
@@ -23,10 +23,10 @@ enum tl_kind {
 	TL_LABEL = 11,	/* the category of a living block is another one now, from its version's allocation on */
 	/* with model_opts.timeline_nodes only: */
 	TL_NODE = 12,	/* a node of the data-flow graph: ts_ns is its start, op its leaf frame's name (none:
-			   memory that came or went outside of any), edges its blocks. Told when its labels
-			   are settled, steps later, in order of their closing. */
+			   memory that came or went outside of any), edges its blocks. Reported when its labels
+			   are final, steps later, in the order in which nodes were closed. */
 	TL_FINAL = 13,	/* of block id, versions from `version` up to the next TL_FINAL's of that block have
-			   this category for good. Told when nothing more can be learned, ascending by
+			   this category for good. Reported when nothing more can be learned, ascending by
 			   version, once a block. Blocks that no operator was given have none (extended: WORKSPACE). */
 	TL_STACK = 14,	/* --stacks: a node of the tree of stacks, before its first use: node = its number (1, 2 …), parent =
 			   that of the frame that called it (0: none), function, file, line (0: not known), frame_kind */
@@ -34,12 +34,12 @@ enum tl_kind {
 	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
 			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
 	TL_GAP = 18,	/* version 1: from now on nothing is known, 0: all is again (docs/sampling.md) */
-	TL_COMPILED = 19, /* torch.compile has compiled, told when that is known: begin_ns (CLOCK_MONOTONIC), took_ns, function,
-			     reason = why again (none: the first time), compile_id, failed = why no code came of it (none: it
-			     did), added = bytes at most, TL_SIZE_UNKNOWN: not known, step = that which was under way (0: not
+	TL_COMPILED = 19, /* torch.compile has compiled, reported afterwards: begin_ns (CLOCK_MONOTONIC), took_ns, function,
+			     reason = why again (none: the first time), compile_id, failed = why it made no code (none: it
+			     did), added = bytes at most, TL_SIZE_UNKNOWN: not known, step = the one under way (0: not
 			     known), compiled */
-	TL_LEARNED = 20, /* block id was allocated while no operator was seen, and its step is over: `learned` is what its like
-			    in a traced step was (docs/sampling.md); its last word */
+	TL_LEARNED = 20, /* block id was allocated while no operator was seen, and its step is over: `learned` is taken from the
+			    same allocation of a traced step (docs/sampling.md); final */
 	TL_MODULE = 22,	/* module number id is called: op its path, region the root's label. Of a module that made blocks before
 			   Python was read this comes after them */
 	TL_PINNED = 21, /* the driver has pinned memory of the host (ptr, size), version 1; it is pinned no more: 0. id is the
@@ -80,7 +80,7 @@ void step_marks__add(struct step_marks *s, enum tl_mark kind, const struct mark_
 
 /*
  * As in torch.profiler; numbering is ours. 0 = unknown. The second row exists with CLASSES_EXTENDED
- * only: what torch.profiler has no word for, or calls by a wrong one.
+ * only: what torch.profiler has no category for, or a wrong one.
  */
 enum category {
 	CAT_UNKNOWN = 0, CAT_PARAMETER, CAT_OPTIMIZER_STATE, CAT_INPUT, CAT_TEMPORARY, CAT_ACTIVATION,
@@ -110,7 +110,7 @@ struct tl_edge {
 	uint8_t dev;
 };
 
-/* What is known of a block by the like of it alone: never measured. */
+/* What a block has learned from the same allocation of a traced step: not measured. */
 struct tl_learned {
 	name_id op, region, module, root;
 	uint8_t cat, phase;
@@ -118,14 +118,14 @@ struct tl_learned {
 
 struct tl_event {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; views add the epoch offset */
-	/* what of a union has no kind of its own is that of all the others */
+	/* a member of a union without a kind here is used by all other kinds */
 	union {
 		uint64_t ptr;
 		uint64_t begin_ns; /* TL_COMPILED */
 		uint64_t parent;   /* TL_STACK */
 	};
 	union {
-		uint64_t size;	  /* bytes, TL_SIZE_UNKNOWN: a preexisting block whose size nobody reported */
+		uint64_t size;	  /* bytes, TL_SIZE_UNKNOWN: a preexisting block of unknown size */
 		uint64_t took_ns; /* TL_COMPILED */
 	};
 	union {
@@ -163,7 +163,7 @@ struct tl_event {
 	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was allocated; 0: not known */
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not known yet */
-	uint32_t module_number; /* of such a block whose module has no name yet: what TL_MODULE will say; else 0 */
+	uint32_t module_number; /* of such a block whose module has no name yet: the number in its TL_MODULE; else 0 */
 	uint8_t phase;	      /* enum phase, at its allocation; TL_OP, TL_REGION*: as far as known then, at its end its own */
 	const struct tl_learned *learned; /* TL_LEARNED; TL_CREATE, _DESTROY: a guess, or NULL. During the call */
 	union {

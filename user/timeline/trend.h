@@ -2,9 +2,9 @@
 /*
  * trend: does a row of numbers, taken at equal distances, grow and go on growing?
  *
- * No average: one early jump, a plateau or a queue that breathes must not look like a leak. So the slope is Theil's
- * and Sen's (the median of the slopes of all pairs), its sureness Mann's and Kendall's (how many pairs rise, less those
- * that fall), and what falls back, or stands still at the end, is told apart.
+ * No average: one early jump, a plateau or a queue that grows and shrinks must not look like a leak. So the slope is Theil's
+ * and Sen's (the median of the slopes of all pairs), its significance Mann's and Kendall's (how many pairs rise, less those
+ * that fall), and rows that fall back, or stand still at the end, are distinguished.
  */
 #ifndef MT_TIMELINE_TREND_H
 #define MT_TIMELINE_TREND_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define TREND_POINTS_MAX 32
-#define TREND_POINTS_MIN 8 /* fewer cannot be told from chance, however they rise: z is below 3 */
+#define TREND_POINTS_MIN 8 /* fewer may rise by chance, however they rise: z is below 3 */
 
 struct trend {
 	double slope;	 /* a point */
