@@ -99,7 +99,7 @@ static void decode__resolve_node(struct decode *d, struct event *ev)
 
 /* --- places ------------------------------------------------------------------------------------- */
 
-/* Unlike any other name; nobody is shown it. A hash that is reported again later is the same place. */
+/* Unlike any other name, and never shown. A hash that is reported again later is the same place. */
 int decode__place(struct decode *d, const void *rec, size_t len, name_id *ret)
 {
 	const struct mt_rec_place *r = rec;
@@ -233,7 +233,7 @@ static int is_flow(uint8_t kind, size_t len)
 	       (len - head) % each == 0 && (len - head) / each <= MT_FLOW_ARGS_MAX;
 }
 
-/* The part of an event that depends on what the record's two words mean. */
+/* Fills in the fields that come from the record's two words, whose meaning depends on its kind. */
 static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uint64_t size)
 {
 	switch (ev->kind) {
@@ -247,7 +247,7 @@ static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uin
 		ev->name = names__add(d->names, "torch::autograd::AccumulateGrad");
 		break;
 	case MT_EV_NODE:
-		ev->size = size; /* its number, until decided whose it is (event/pairing.h) */
+		ev->size = size; /* its number, until its module is known (event/pairing.h) */
 		if (ev->flags & MT_NODE_PYTHON)
 			ev->addr = addr; /* until decode__resolve */
 		else

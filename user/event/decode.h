@@ -36,7 +36,7 @@ size_t decode__args_cnt(const void *rec, size_t len);
 void decode__arg(const void *rec, size_t i, const struct event *ev, struct event *ret);
 /* After order, before any consumer: fills ev->name of kinds whose name is a run-time text. */
 void decode__resolve(struct decode *d, struct event *ev);
-/* The hash that stands for a name in records; 0: none has so far. Looks at all of them. */
+/* The hash that stands for a name in records; 0: none yet. A linear search. */
 uint64_t decode__hash_of(const struct decode *d, name_id name);
 uint64_t decode__bad_cnt(const struct decode *d);
 

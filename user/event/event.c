@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The words for losses and devices: in one place, so that every view says the same. */
+/* The names of losses and devices: in one place, so that all views use the same. */
 #include "event/event.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * recording, and out of it again. 48 bytes, plain data, no pointers.
  *
  * Everything that a report says follows from the sequence of events and the table of names alone.
- * What is not seen by a probe (who the target is, what could be attached, what was lost, what the
+ * What a probe does not see (the target's identity, what could be attached, what was lost, what the
  * probes cost) is therefore an event too: kinds 64 and up, made on the user side.
  */
 #ifndef MT_EVENT_EVENT_H
@@ -25,7 +25,7 @@ enum ev_kind {
 	EV_END = 65,   /* last event of a whole recording; aux = enum ev_end_reason */
 	EV_PROC = 66,  /* a process is followed; aux = parent pid (0 = unknown), name = comm,
 			  addr = name id of the command line, flags = enum ev_proc_how,
-			  size = start time in ns of CLOCK_BOOTTIME (tells reused pids apart) */
+			  size = start time in ns of CLOCK_BOOTTIME (distinguishes reused pids) */
 	EV_COMM = 67,  /* process or thread renamed: name = comm */
 	EV_GONE = 68,  /* process left the trace: exited (aux = wait status) or detached (flags = 1) */
 	EV_LABEL = 69, /* pid, name = "RANK=3": a rank variable of its environment; "POD_UID=…": its container */
@@ -47,24 +47,24 @@ enum ev_kind {
 			  aux = place, flags, item (event_arg_…, packed.h); seq = the frame's,
 			  depth = frames open with it, dev = the storage's, flags = enum mt_class, name = none.
 			  Follows its OP, APPLY or ACC event at the same time, all of them together. */
-	EV_NVML = 80,  /* NVML's word on device dev. pid 0: size = bytes used of it by all, addr = all that it has;
+	EV_NVML = 80,  /* NVML's numbers of device dev. pid 0: size = bytes that all use of it, addr = bytes that it has;
 			  else size = bytes of that process on it. aux = NVML's own number of the device */
 	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat); flags = 1: those
-			     of the trace are told by OOM_VICTIM */
+			     of the trace are reported by OOM_VICTIM */
 	EV_USE = 82,   /* pid, aux = enum mt_use, size = bytes: a reading of smaps_rollup, or of pages one by one, all
 			  kinds of it at once. flags = 1: not known, of a process of which it costs too much */
 	EV_STACK = 83, /* a node of the tree of stacks, before its first use: seq = its number, from 1 without a gap;
 			  size = its parent's, the frame that called this one (0: none); name = function, addr = name id
 			  of its file, aux = line (0: not known), flags = enum ev_frame_kind */
 	EV_STACK_AT = 84, /* where the thread was: of its next ALLOC or WAS, with the same addr; size = node */
-	EV_TENSOR_OF = 85, /* of the EV_TENSOR behind it, an optimizer's state: pid, addr; name = label of the root that the
-			      parameter's path begins at. Without it the parameter is no module's */
+	EV_TENSOR_OF = 85, /* of the EV_TENSOR after it, an optimizer's state: pid, addr; name = label of the root at which the
+			      parameter's path begins. Without it the parameter belongs to no module */
 	EV_TENSOR = 86, /* what Python calls a storage: pid, dev, addr = its data pointer, size = its bytes, name = path from
 			  its module ("layers.0.weight"), root = the root's class, key = that in an optimizer's state
 			  ("exp_avg"), type = its type ("float32[512,512]"), flags = enum ev_tensor, bits. depth = how long
-			  before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that was allocated since is
-			  another one */
-	/* what lived when a recording begins in the middle of a trace (record/window.h), after all else that is known then: */
+			  ago it was read, in units of EV_TENSOR_AGE_NS: a block that was allocated since is another
+			  one */
+	/* what was live when a recording begins in the middle of a trace (record/window.h), after all else known then: */
 	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = the
 			  region's name and enum block_from (packed.h), flags = enum ev_was */
 	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev; size and aux: event_was_flow (packed.h) */
@@ -88,29 +88,29 @@ enum ev_kind {
 			   ev_place, size = of which code object (0: not known), key = its buffer ("buf7 float32[512,512], then
 			   buf8"), type = its source nodes ("linear_11, mm_3"), root = its file and line. May come after them */
 	EV_LEVEL = 101, /* how much is traced from now on: flags = enum ev_level_state, depth = enum mt_level, the least that is
-			   set, addr = number of the window, aux = process whose steps are counted (and whose machine is meant),
-			   size = whole steps to trace, after which the window is over (0: until it is told), and what
-			   the number of the first of them is a multiple of (0: any; EV_STEPS), seq = budget (0: there is
-			   none; event_level_…, packed.h), dev = enum ev_level_why */
-	EV_HELD = 102, /* who holds memory that grows, as Python was looked at: pid, dev, addr = a block of it, name = path of
-			  the container ("__main__.losses"), type = its class, key = whose variable that begins with, size =
+			   set, addr = number of the window, aux = process whose steps are counted (it also names the machine),
+			   size = whole steps to trace, after which the window is over (0: until an event ends it), and
+			   the divisor of the number of the first one (0: any; EV_STEPS), seq = budget (0: none;
+			   event_level_…, packed.h), dev = enum ev_level_why */
+	EV_HELD = 102, /* the Python container that holds memory that grows: pid, dev, addr = a block of it, name = path of
+			  the container ("__main__.losses"), type = its class, key = the function whose variable it is, size =
 			  items of it that hold such memory; 0: no container does, and flags = EV_HELD_UNSEEN if Python has
 			  no tensor of most of it */
-	EV_COMPILED = 103, /* torch.compile has compiled: pid, ago_ns = how long before now that began, took_ns, root = its
+	EV_COMPILED = 103, /* torch.compile has compiled: pid, ago_ns = how long ago that began, took_ns, root = its
 			      id ("0/1"), key = the function ("forward (train.py:6)"), name = why again, none: the first time,
-			      type = why no code came of it, none: it did, flags = enum ev_compiled, bits. With
-			      EV_COMPILED_MISSED nothing of this: size = so many more were over, of which nothing is known */
-	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
-			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
-	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as that was read (live/counting.h) */
+			      type = why it made no code, none: it did, flags = enum ev_compiled, bits. With
+			      EV_COMPILED_MISSED none of this: size = how many more there were, of which nothing is known */
+	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, at the allocation of a block like those that grow: taken for a
+			    while, without --stacks. Not the block's stack (others of its place have none): core/caught.h */
+	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as read (live/counting.h) */
 	EV_COUNTERS = 106, /* what a caching allocator has counted, as read from its process's memory (target/counters.h):
 			      pid, dev, addr = bytes given out, size = bytes reserved; aux = EV_COUNTERS_PEAK: the most that
 			      each was since the process began, or since it reset them. Not more than a claim (gpu.c) */
-	EV_STAYED = 107, /* what process pid had at addr on dev when probes went, size bytes, is there still, now that all are
-			    set again: the same block of malloc's with the same in it (live/staying.h).
-			    flags = EV_STAYED_ALIKE: that is the same 8 bytes all over, so it could be another one */
-	EV_PAUSE = 108, /* in a merged recording: flags = EV_PAUSE_BEGINS: no file has anything of the time that comes now;
-			   else one has again (merge.h) */
+	EV_STAYED = 107, /* the block that process pid had at addr on dev when probes went, size bytes, is still there now that
+			    all are set again: the same block of malloc's with the same contents (live/staying.h).
+			    flags = EV_STAYED_ALIKE: these are the same 8 bytes repeated, so it could be another one */
+	EV_PAUSE = 108, /* in a merged recording: flags = EV_PAUSE_BEGINS: from here on no file was tracing; else: one is again
+			   (merge.h) */
 	EV_MAX = 109,
 };
 
@@ -122,13 +122,13 @@ enum ev_kind {
 #define EV_PAUSE_BEGINS 1
 #define EV_GENERATED "inductor: " /* what each operator that stands for generated code begins with */
 #define EV_PLACE_NOT_KNOWN EV_GENERATED "(not known)" /* the operator of a PLACE whose file could not be read */
-/* model/model_levels.c has what each means. A session sends GAP, REST and ARMED; the others follow from boundaries of steps. */
+/* Explained in model/model_levels.c. A session sends GAP, REST and ARMED; the others follow from boundaries of steps. */
 enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_FIRST, EV_LEVEL_TRACED, EV_LEVEL_TAIL,
 		      EV_LEVEL_STATES };
-/* Why a window: it was due, or somebody or something asked for it. */
+/* Why a window: it was due, or was asked for. */
 enum ev_level_why { EV_WHY_DUE = 0, EV_WHY_ASKED, EV_WHY_RSS, EV_WHY_GPU, EV_WHY_ODD_STEP, EV_WHY_REFUSED, EV_WHY_MAX };
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
-#define STACK_SIZE_DEFAULT (1u << 20) /* --stacks: blocks below get none, if nobody says otherwise */
+#define STACK_SIZE_DEFAULT (1u << 20) /* --stacks: the default; smaller blocks get none */
 
 enum ev_frame_kind { EV_FRAME_PYTHON = 1, EV_FRAME_NATIVE = 2, EV_FRAME_CUT = 3 /* what is further out is not known */ };
 
@@ -138,12 +138,12 @@ struct ev_frame {
 	uint8_t kind;  /* enum ev_frame_kind */
 };
 
-/* Of which kind the generated graph is that allocates there (0: not known), and whether it returns that. */
+/* The kind of the generated graph that allocates there (0: not known), and whether it returns the block. */
 enum ev_place {
 	EV_PLACE_FORWARD = 1, EV_PLACE_BACKWARD = 2, EV_PLACE_INFERENCE = 3, EV_PLACE_GRAPH = 3,
 	EV_PLACE_OUTPUT = 4,
 	EV_PLACE_ALL = 7,
-	EV_PLACE_UNTOLD = 8, /* never in an event: nothing was told of the place yet */
+	EV_PLACE_UNTOLD = 8, /* never in an event: nothing was reported of the place yet */
 };
 
 #define EV_HELD_UNSEEN 1
@@ -153,9 +153,9 @@ enum ev_place {
 enum ev_compiled { EV_COMPILED_BACKWARD = 1, EV_COMPILED_AGAIN = 2, EV_COMPILED_MISSED = 4 };
 #define EV_MODULE_BACKWARD 0x80 /* in flags, beside enum mt_module_flag */
 
-/* EV_END_WINDOW: the trace went on, what it showed lately was written. */
+/* EV_END_WINDOW: the trace went on; its latest stretch was written. */
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2, EV_END_WINDOW = 3 };
-/* flags of COST, FIRED, SELF: so much there was when the recording began; what it tells counts from there. */
+/* flags of COST, FIRED, SELF: the value when the recording began, from which its own counts start. */
 #define EV_F_BASE 1
 /* LATE: first seen as a tensor. NODE: the region is a backward node. */
 enum ev_was { EV_WAS_LATE = 1, EV_WAS_NODE = 2 };

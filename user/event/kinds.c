@@ -90,7 +90,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_NVML] = { "nvml", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = SIZE, .steady = ADDR },
 	[EV_COUNTERS] = { "counters", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = ADDR | SIZE },
 	[EV_USE] = { "use", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = SIZE, .steady = ADDR },
-	/* what Python says */
+	/* from Python's objects */
 	[EV_TENSOR] = { "tensor", .names = EV_IN_TID | EV_IN_AUX | EV_IN_SEQ },
 	[EV_TENSOR_OF] = { "tensor_of" },
 	[EV_MODULE] = { "module", .names = EV_IN_TID | EV_IN_SEQ },
@@ -98,7 +98,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_COMPILED] = { "compiled", .names = EV_IN_TID | EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_ALL, .ago = ADDR },
 	[EV_MODULE_AT] = { "module_at" },
 	[EV_PLACE] = { "place", .names = ADDR | EV_IN_TID | EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_ALL },
-	/* what lived when a recording begins in the middle */
+	/* what was live when a recording begins in the middle */
 	[EV_WAS] = { "was", .names = EV_IN_REGION },
 	[EV_WAS_FLOW] = { "was_flow" },
 	[EV_WAS_MODULE] = { "was_module" },

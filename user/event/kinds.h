@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * kinds: what rooms must know of a kind of event besides what the model makes of it, in one row each (kinds.c): the length of
- * its record in a ring, which fields hold ids of names and of processes, what of it means something later, how counters of
- * several files add up, what differs in each event of a recording. A new kind is a row there, its number, and a case in the
- * model.
+ * its record in a ring, which fields hold ids of names and of processes, what of it is kept for later, how counters of several
+ * files add up, what differs in each event of a recording. A new kind is a row there, its number, and a case in the model.
  */
 #ifndef MT_EVENT_KINDS_H
 #define MT_EVENT_KINDS_H
@@ -21,7 +20,7 @@ enum ev_in {
 	EV_IN_REGION = 64, /* the low bits of aux: event_region() */
 };
 
-/* The record in a ring (memtrace/event.h). Others are told by their own rooms, or made on the user side. */
+/* The record in a ring (memtrace/event.h). NONE: its own room reads it, or it is made on the user side. */
 enum ev_wire { EV_WIRE_NONE, EV_WIRE_ADDR, EV_WIRE_MEM, EV_WIRE_SEG, EV_WIRE_NAME, EV_WIRE_AT, EV_WIRE_PLACE };
 
 /* For a recording that begins in the middle of a trace: */
@@ -31,15 +30,15 @@ enum ev_keep {
 	EV_KEEP_LAST, /* the last one of a process, device and thing replaces those before it */
 };
 
-/* A field of a counter, in what several files say together: */
+/* How a counter's field is combined from several files: */
 enum ev_sum {
 	EV_SUM_NOT,
 	EV_SUM_COUNTER, /* "so far": what was added since it was last reported */
-	EV_SUM_LEVEL,	/* what each says now */
+	EV_SUM_LEVEL,	/* the sum of the current values */
 	EV_SUM_MAX,
 };
 
-/* Which of a counter's events says only where it began. */
+/* Which of a counter's events only gives the value that it began with. */
 enum ev_base {
 	EV_BASE_NONE,
 	EV_BASE_FLAG, /* those with EV_F_BASE */
@@ -53,7 +52,7 @@ struct ev_kind_row {
 	uint8_t names;	  /* fields that hold ids of names, beside `name` */
 	uint8_t pids;	  /* … numbers of processes, beside `pid` and, if it is no name, `tid` */
 	uint8_t keep;	  /* enum ev_keep */
-	uint8_t thing;	  /* the field that tells two of a kind apart; 0: nothing does */
+	uint8_t thing;	  /* the field that distinguishes two of a kind; 0: none does */
 	uint8_t sum_addr, sum_size; /* enum ev_sum; both EV_SUM_NOT: no counter */
 	uint8_t base;	  /* enum ev_base */
 	uint8_t ago;	  /* EV_IN_ADDR: that is so many ns before it, and more where it is reported again later; or 0 */

@@ -103,7 +103,7 @@ static int put_pause(struct merge *m, uint64_t ts_ns, bool begins)
 	return put(m, &(struct event){ .kind = EV_PAUSE, .ts_ns = ts_ns, .flags = begins ? EV_PAUSE_BEGINS : 0 });
 }
 
-/* A pause ends with the first one that traces; where the last one stops is told when it is known that more comes. */
+/* A pause ends when the first file traces; its beginning, where the last one stops, is written only if more events follow. */
 static int source__traces(struct merge *m, struct source *s, bool does)
 {
 	if (does == s->is_tracing)
@@ -124,7 +124,7 @@ static int source__see(struct merge *m, struct source *s, const struct event *ev
 	return source__traces(m, s, true);
 }
 
-/* Some have traced and none does, though more comes: a pause has begun when the last event was written. */
+/* Files have traced and none does now, though more events follow: a pause has begun at the last written event. */
 static int begin_pause(struct merge *m, bool was_tracing)
 {
 	return was_tracing && !m->tracing_cnt && m->heap_cnt ? put_pause(m, m->now_ns, true) : 0;
@@ -251,7 +251,7 @@ static void find_missing(struct merge *m)
 	}
 }
 
-/* Two recordings of one process: one after the other is fine, what lived at the first one's end has left with the pause. */
+/* Two recordings of one process may follow each other: blocks live at the end of the first one end with the pause. */
 static bool at_once(const struct source *a, const struct source *b)
 {
 	return source__time(a, a->scan.first_ns) < source__time(b, b->scan.last_ns) &&
@@ -285,7 +285,7 @@ static bool are_of_one_machine(const struct merge_scan *a, const struct merge_sc
 	return false;
 }
 
-/* Windows are a machine's, of all of its processes: what one recording says of them is not true of the other. */
+/* Windows are of a machine with all its processes: those of one recording do not apply to another one. */
 static int refuse_levels(struct merge *m, size_t i, size_t k)
 {
 	const struct merge_scan *a = &m->src[i].scan, *b = &m->src[k].scan;
@@ -336,7 +336,7 @@ static int scan_all(struct merge *m, const char *const *paths)
 	return r;
 }
 
-/* An input would be gone when the output has its name. */
+/* An output with the name of an input would replace it. */
 static int refuse_inputs(const char *const *paths, size_t cnt, const char *out, struct err *err)
 {
 	struct stat a, b;

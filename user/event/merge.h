@@ -3,16 +3,16 @@
  * merge: several recordings become one, as if one memtrace had seen it all: of several machines, or of several processes of
  * one. What comes out is an ordinary recording; it may be merged again.
  *
- * Clocks. Each recording has a monotonic clock of its own and says how far that is from the wall clock. Recordings of one boot
- * have the same one, and nothing is changed between them. Others are put on the first file's wall clock; where steps that
- * both made are known (marks with numbers, or optimizer steps counted from the job's start), theirs are laid upon each
- * other: ranks of a synchronous job take a step together, however wrong their clocks are. A clock that runs faster than
- * another one is slowed down, where that shows against how the steps lie (merge_clock.c).
+ * Clocks. Each recording has its own monotonic clock and its offset from the wall clock. Recordings of one boot share a clock,
+ * and their times are not changed. Others are put on the first file's wall clock; where both have steps with known numbers
+ * (marks, or optimizer steps counted from the job's start), these steps are aligned: ranks of a synchronous job take a step
+ * together, however wrong their clocks are. A clock that runs faster than another one is slowed down, where that shows in the
+ * distances of the steps (merge_clock.c).
  *
  * Pids. Machine n's have n << EV_MACHINE_SHIFT added; the first machine keeps its own. A machine is a boot.
  *
  * Time that no file has traced, between the end of one recording and the next one whose probes are set, is a pause (EV_PAUSE):
- * nothing of it is known, and no mean, rate or series is of it.
+ * nothing of it is known, and no mean, rate or series includes it.
  *
  * Counters of memtrace itself (costs, losses, symbols fired, its own CPU) are added up. Files are read twice.
  */
@@ -33,7 +33,7 @@ struct outfile_how;
 enum merge_align { MERGE_ALIGN_STEPS = 0, MERGE_ALIGN_CLOCK }; /* CLOCK: wall clocks alone */
 enum merge_how { MERGE_FIRST = 0, MERGE_SAME_BOOT, MERGE_BY_STEPS, MERGE_BY_CLOCK };
 
-/* What became of each file. */
+/* How each file was merged. */
 struct merge_file_info {
 	const char *path;
 	uint32_t machine; /* of its first one */
@@ -60,12 +60,12 @@ struct merge_info {
 #define MERGE_RANKS_MAX 65536
 
 /*
- * 0 or -errno; then `out` is as it was. *ret is filled in either case, give it to merge_info__done. What merge_info__words says
- * becomes notes of what is written.
+ * 0 or -errno; then `out` is as it was. *ret is filled in either case, give it to merge_info__done. The lines of
+ * merge_info__words become notes of the merged recording.
  */
 int merge_files(const char *const *paths, size_t cnt, const char *out, const struct outfile_how *how,
 		enum merge_align align, int each, struct merge_info *ret, struct err *err);
-/* Tells how each file was merged; of many files, unless each is asked for, a line for each way. 0, or what `say` returned. */
+/* Reports how each file was merged; of many files, unless `each`, a line for each way. 0, or what `say` returned. */
 int merge_info__words(const struct merge_info *info, int each, int (*say)(void *ctx, const char *line), void *ctx);
 void merge_info__done(struct merge_info *info);
 

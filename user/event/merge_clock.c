@@ -240,7 +240,7 @@ static void align_file(struct merge *m, size_t i, enum merge_align align)
 
 	f->how = i ? MERGE_BY_CLOCK : MERGE_FIRST;
 	if (same < i) {
-		/* the monotonic clock is one; what the two recordings think of the wall clock is not */
+		/* they share the monotonic clock, but their offsets from the wall clock differ */
 		f->how = MERGE_SAME_BOOT;
 		f->clock_ns = m->info->files[same].clock_ns + clocks_apart(&m->src[same].scan, &m->src[i].scan);
 		f->drift_ppt = m->src[i].drift_ppt = m->src[same].drift_ppt;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * An event of one file as one of what is written: its time, its pids, the ids of its names (event.h says which fields of a kind
- * hold which), its stacks; what counts for all processes together is added up.
+ * Rewrites an event of one file for the merged recording: its time, its pids, the ids of its names (kinds.h: which fields of a
+ * kind hold them), its stacks; counters of all processes together are added up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -141,7 +141,7 @@ static void count_field(uint8_t rule, uint64_t *field, uint64_t *sum, uint64_t *
 	*field = *sum;
 }
 
-/* 1: *ev is what all files together say; 0: nothing to say. */
+/* 1: *ev has the sum over all files; 0: nothing to write. */
 static int count(struct merge *m, struct source *s, struct event *ev)
 {
 	const struct ev_kind_row *row = event_row(ev->kind);
@@ -214,7 +214,7 @@ int merge__translate(struct merge *m, struct source *s, struct event *ev)
 	case EV_BEGIN:
 	case EV_END:
 	case EV_MACHINE:
-	case EV_PAUSE: /* of this file alone: merge.c says when all pause */
+	case EV_PAUSE: /* of this file alone: merge.c writes the pauses of all */
 		return 0;
 	case EV_NVML: /* a device's own numbers: those of several machines would take turns */
 		return ev->pid || m->machines_cnt == 1;

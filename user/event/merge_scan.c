@@ -176,7 +176,7 @@ static int see_all(struct merge_scan *s, struct rec_reader *r, struct err *err)
 	return 0;
 }
 
-/* Before memtrace told of machines, the words at a recording's beginning ended with the host's name. */
+/* Recordings from before EV_MACHINE: one machine; its name is in the text of EV_BEGIN alone. */
 static int name_machine(struct merge_scan *s)
 {
 	return s->machines_cnt ? 0 : add_machine(s, 0, 0, "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* merge_scan: the first look at a file that is to be merged: whose it is, and what its clock can be held against. */
+/* merge_scan: the first pass over a file to be merged: its processes and machines, and the steps to compare its clock by. */
 #ifndef MT_EVENT_MERGE_SCAN_H
 #define MT_EVENT_MERGE_SCAN_H
 
@@ -32,7 +32,7 @@ struct merge_scan {
 	size_t steps_cnt, steps_cap;
 	uint64_t stride, counted; /* counted: steps without numbers so far */
 	uint64_t first_ns, last_ns;
-	uint64_t traced_ns; /* from then on: a process began with its probes, or all were set; 0: neither is told */
+	uint64_t traced_ns; /* from then on: a process began with its probes, or all were set; 0: neither is known */
 	uint64_t events, cut_bytes;
 	int ended;
 	uint32_t end_reason;

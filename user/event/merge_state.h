@@ -14,7 +14,7 @@ struct rec_writer;
 
 #define MERGE_AUX_MAX 256 /* of COST and LOSS */
 
-/* The two values of a counter: as a file last said them, or as all together have. */
+/* The two values of a counter: the last ones of a file, or the sums over all. */
 struct counter {
 	uint64_t key; /* kind << 32 | thing (event/kinds.h) */
 	uint64_t addr, size;
@@ -63,7 +63,7 @@ struct merge {
 	struct merge_info *info;
 };
 
-/* merge_clock.c: all times become those of one clock; *ret_off: how far that one is from the wall clock. 0 or -errno. */
+/* merge_clock.c: all times become those of one clock; *ret_off: its offset from the wall clock. 0 or -errno. */
 int merge__align(struct merge *m, enum merge_align align, int64_t *ret_off);
 /* Ascends as ts_ns does. */
 uint64_t source__time(const struct source *s, uint64_t ts_ns);

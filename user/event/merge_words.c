@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A line a file; of many a line for each way in which their clocks were brought together, and for each thing that is wrong. */
+/* A line a file; of many a line for each way in which their clocks were aligned, and for each problem. */
 #include <stdio.h>
 #include <string.h>
 

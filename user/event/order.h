@@ -3,10 +3,10 @@
  * order: merges events of several rings into one sequence by time, in a bounded window.
  *
  * Ring order is the order of reserves, not of time, and each ring is only nearly sorted (a program
- * can be preempted between reading the clock and reserving). Events wait until `flush` is told that
- * nothing older than a time can still come. Equal times keep the order of push. What comes after
- * its time was flushed is not dropped (a lost free would be worse): it is passed on with the time of
- * the last event, and counted as late.
+ * can be preempted between reading the clock and reserving). Events wait for order__flush with
+ * a time before which nothing can still come. Equal times keep the order of push. An event that comes
+ * after its time was flushed is not dropped (a lost free would be worse): it is passed on with the time
+ * of the last event, and counted as late.
  */
 #ifndef MT_EVENT_ORDER_H
 #define MT_EVENT_ORDER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * packed: fields of events that hold more than one thing: put together and taken apart here alone. Recordings have them, so
- * what a bit means stays.
+ * packed: fields of events that hold more than one thing: put together and taken apart here alone. They are in recordings, so
+ * the meaning of a bit never changes.
  */
 #ifndef MT_EVENT_PACKED_H
 #define MT_EVENT_PACKED_H
@@ -26,7 +26,7 @@ static inline uint16_t event_arg_item(const struct event *ev)
 	return (uint16_t)(ev->aux >> 16);
 }
 
-/* EV_LEVEL: size is whole steps to trace, and what the first one's number is a multiple of (0: any); seq is a budget. */
+/* EV_LEVEL: size is whole steps to trace, and the divisor of the first one's number (0: any); seq is a budget. */
 #define EV_LEVEL_STEPS_BITS 32
 #define EV_LEVEL_BUDGET 1000000u /* parts of seq; as many or more: no limit */
 static inline uint64_t event_level_size(uint64_t steps, uint64_t align)

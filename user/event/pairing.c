@@ -18,9 +18,9 @@ struct change {
 
 struct pair_thread {
 	uint32_t pid, tid;
-	uint64_t used;	       /* when last: the one that was not for the longest time goes */
+	uint64_t used;	       /* when last: the least recently used one is dropped */
 	uint64_t forward_used; /* when it was last in a module's forward, outside of nodes; 0: never */
-	uint64_t again_from;   /* number of the first node that was made in what was computed again last, in a node */
+	uint64_t again_from;   /* number of the first node made by the last recomputation inside a node */
 	bool has_node;	       /* was evaluated since then */
 	struct change *changes; /* a ring, oldest at `at`, rising */
 	uint32_t at, cnt, cap;
@@ -88,7 +88,7 @@ static struct pair_thread *find_or_add(struct pairing *p, const struct event *ev
 		if (!own++ || p->threads[i].used < p->threads[oldest].used)
 			oldest = i;
 	}
-	if (!quota_allows(own, p->cnt, PAIRING_THREADS_MAX, PART)) { /* one of its own goes; of others if it has none */
+	if (!quota_allows(own, p->cnt, PAIRING_THREADS_MAX, PART)) { /* one of its own is dropped; another's if it has none */
 		for (size_t i = 1; i < p->cnt && !own; i++)
 			if (p->threads[i].used < p->threads[oldest].used)
 				oldest = i;

@@ -27,7 +27,7 @@ struct rec_writer_opts {
 	const struct names *names; /* borrowed: new ids are written with the frame that first may use them */
 	struct outfile_how how;
 	int is_whole; /* the file has no name before it is closed, and none if that fails; else from the first frame on */
-	struct rec_disk *disk; /* borrowed: who writes it (recording_disk.h); NULL: we do, at once. Not for whole ones */
+	struct rec_disk *disk; /* borrowed: its process writes (recording_disk.h); NULL: we do, at once. Not for whole ones */
 };
 
 /* -EINVAL: not a file that can be sought in; else as outfile__open. */
@@ -35,7 +35,7 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec
 /*
  * 0 or -errno (-ENOSPC …, message in err of the call that failed). After a failure the events of
  * that frame are dropped and counted, and the next frame is tried again. Events must come ordered:
- * a time before the last one's is recorded as the last one's. With a disk an error is told by a later call, and more may be
+ * a time before the last one's is recorded as the last one's. With a disk an error is returned by a later call, and more may be
  * dropped: what was on its way by then. -EAGAIN: the disk takes nothing, and there is no room to wait in: counted apart.
  */
 int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *err);
@@ -47,7 +47,7 @@ int rec_writer__flush(struct rec_writer *w, struct err *err);
  */
 int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, struct err *err);
 /*
- * With a disk: until all that was flushed is written and synced. 0, -ETIMEDOUT, or what a write came to. 0 without.
+ * With a disk: waits until all that was flushed is written and synced. 0, -ETIMEDOUT, or a write's error. Without: 0.
  */
 int rec_writer__wait(struct rec_writer *w, uint64_t wait_ns, struct err *err);
 /*
@@ -55,7 +55,7 @@ int rec_writer__wait(struct rec_writer *w, uint64_t wait_ns, struct err *err);
  * given is written when it does.
  */
 int rec_writer__close(struct rec_writer *w, struct err *err);
-/* Instead of close when it came to nothing: writes nothing; a file that open created is removed, an old one stays. */
+/* Instead of close, after a failure: writes nothing; a file that open created is removed, an old one stays. */
 void rec_writer__drop(struct rec_writer *w);
 uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far */
 uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error, or a disk that stalled */
@@ -73,7 +73,7 @@ int rec_reader__next(struct rec_reader *r, const struct event **ret, size_t *ret
 struct names *rec_reader__names(struct rec_reader *r);
 /* The same, the caller's from now on: the last call before rec_reader__free. */
 struct names *rec_reader__take_names(struct rec_reader *r);
-/* What was left out in the middle; what is missing at the end rec_reader__truncated() tells. */
+/* What was left out in the middle; for what is missing at the end see rec_reader__truncated(). */
 struct rec_damage {
 	uint64_t places, bytes, events;
 };

@@ -376,7 +376,7 @@ static int rec_dec__thread_events(struct rec_dec *d, const struct frame_thread *
 	return bad ? -EINVAL : 0;
 }
 
-/* Each column used up, times in order and as the header says. */
+/* Each column used up, times in order and as in the header. */
 static int rec_dec__check(const struct rec_dec *d, const struct mtr_frame *h)
 {
 	static const uint8_t cols[] = { MTR_COL_SHAPES, MTR_COL_TIME_BIG, MTR_COL_SEQ,

@@ -33,7 +33,7 @@ struct shared {
 	_Atomic uint64_t file_bytes;
 	_Atomic uint32_t sync_asked, sync_done; /* numbers */
 	_Atomic int sync_error;
-	/* A failure stands until its parent has seen it, and said from where on frames are good again. */
+	/* A failure stands until the parent has seen it and set from where on frames are good again. */
 	_Atomic uint32_t fail_no, seen_no;
 	_Atomic uint64_t good_from;
 	int fail_code;
@@ -119,8 +119,8 @@ static void worker__write(struct worker *w)
 }
 
 /*
- * A sync takes as long as the disk likes, and no frame is taken meanwhile: where much waits, as behind a disk that has stalled,
- * that goes first. But no more of it than once the ring.
+ * A sync may take any time, and no frame is taken meanwhile: where many wait, as after a disk has stalled, they are written
+ * first. But no more of them than one full ring.
  */
 static int worker__is_sync_due(const struct worker *w)
 {
@@ -206,14 +206,14 @@ static void worker__run(struct worker *w)
 	worker__sync(w);
 }
 
-/* Nothing that its parent has open, above all no probes, which would outlive it; and no rights. */
+/* Closes all that its parent has open, above all probes, which would outlive it; drops all rights. */
 static void worker__main(struct shared *sh, int sock, const struct asker *asker, int (*confine)(void))
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE, SIGXFSZ, SIGTSTP };
 	struct worker w = { .sh = sh, .sock = 0, .fd = -1, .dir_fd = -1 };
 
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
-		(void)signal(ignored[i], SIG_IGN); /* its parent says when it is over */
+		(void)signal(ignored[i], SIG_IGN); /* its parent ends it */
 	(void)prctl(PR_SET_NAME, "memtrace-disk");
 	if (dup2(sock, 0) < 0 || syscall(SYS_close_range, 1, ~0u, 0) < 0 || chdir("/") < 0)
 		_exit(1);
@@ -375,7 +375,7 @@ void rec_disk__free(struct rec_disk *d)
 		return;
 	close(d->sock);
 	for (int i = 0; i < 100 && !waitpid(d->pid, NULL, WNOHANG); i++)
-		usleep(1000); /* one that waits for the disk is left to that */
+		usleep(1000); /* a process that waits for the disk is not waited for */
 	munmap(d->sh, d->map_bytes);
 	free(d);
 }

@@ -3,7 +3,7 @@
  * Encoding a frame. A training loop does the same thing every step, so the work is to write it such
  * that the same thing looks the same: what is constant in an event is a shape (a few hundred in a
  * job), an address is "the one n addresses ago" (a block freed, or a place handed out again: the
- * same n in every step, wherever the heap lies), a sequence number is what the stack says, and each
+ * same n in every step, wherever the heap lies), a sequence number follows from the stack, and each
  * thread is written on its own, so that the interleaving of threads does not break the pattern.
  * zstd then finds whole steps; what is left is the jitter of time, whose low byte is noise.
  *
@@ -39,7 +39,7 @@
 #error "columns are written in host order, which must be little-endian"
 #endif
 
-/* What a shape is known by: all that is constant, packed to be compared and hashed quickly. */
+/* The key of a shape: all that is constant, packed to be compared and hashed quickly. */
 struct shape_key {
 	uint64_t bits; /* kind, mode, dev, depth, flags */
 	uint64_t name_aux;
@@ -357,7 +357,7 @@ static void rec_enc__reset(struct rec_enc *e, uint32_t event_cnt)
 		e->cols[c].at = e->cols[c].start;
 }
 
-/* How many times smaller a column may be stored: what one is read to must be in proportion to the file. */
+/* How many times smaller a column may be stored: its decoded size must be in proportion to the file. */
 static size_t ratio_max(int col)
 {
 	return col == MTR_COL_NAMES ? MTR_NAMES_RATIO_MAX : col == MTR_COL_TIME_LO ? MTR_EVENTS_RATIO_MAX : SIZE_MAX;

@@ -32,7 +32,7 @@ void rec_enc__frame(struct rec_enc *e, const struct rec_frame_in *in, const void
 void mtr_frame__move(struct mtr_frame *h, const void *body, uint32_t frame_no, uint32_t name_first, uint64_t events_before,
 		     uint64_t dropped_before);
 /*
- * Checks everything that the header alone can tell: magic, counts, caps, checksum of the body.
+ * Checks all that the header alone allows: magic, counts, caps, checksum of the body.
  * -EINVAL: damaged.
  */
 int mtr_frame__check_header(const struct mtr_frame *h);
@@ -41,9 +41,9 @@ int mtr_frame__check_body(const struct mtr_frame *h, const void *body);
 struct rec_dec *rec_dec__new(void); /* NULL: no memory */
 void rec_dec__free(struct rec_dec *d); /* NULL is fine */
 /*
- * Decodes a body whose checksum is right (which says nothing about who made it: every index and
- * length is checked again). Adds the names to `names`. 0, -EINVAL (not what the format says) or
- * -ENOMEM. The events are good until the next call.
+ * Decodes a body whose checksum is right (anybody can make one: every index and length is checked
+ * again). Adds the names to `names`. 0, -EINVAL (against the format) or -ENOMEM. The events are good
+ * until the next call.
  */
 int rec_dec__frame(struct rec_dec *d, const struct mtr_frame *h, const void *body,
 		   struct names *names, const struct event **ret);

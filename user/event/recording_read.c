@@ -4,10 +4,10 @@
  * growing, or be cut while it is read, and a mapping would answer that with SIGBUS.
  *
  * A frame that is not whole or not in sequence is left out: what follows is searched for the next frame that is whole and
- * later than what was read (a checksum over all of it says so), and the numbers in its head tell how many events are
- * missing. Names of frames that are missing are "(lost name 7)", so that all others keep their ids. Nothing further that
- * is whole, or a frame that is not what the format says though its checksum is right, ends the reading:
- * rec_reader__truncated() tells how many bytes were left.
+ * later than what was read (by a checksum over all of it), and the numbers in its header show how many events are
+ * missing. Names of missing frames are "(lost name 7)", so that all others keep their ids. Reading ends where no whole
+ * frame follows, or at a frame that violates the format though its checksum is right:
+ * rec_reader__truncated() returns how many bytes were left.
  * Only what goes wrong outside of the file's contents (EIO, no memory) is an error.
  */
 #include "event/recording.h"
@@ -170,7 +170,7 @@ static uint64_t over(uint64_t raw, uint64_t stored, uint64_t ratio)
 	return raw > stored * ratio ? raw - stored * ratio : 0;
 }
 
-/* Ids of names are counted: those that are missing, in so many bytes, get a name that says so. */
+/* Ids of names are counted: those that are missing, in so many bytes, become "(lost name N)". */
 static int rec_reader__fill_names(struct rec_reader *r, uint64_t bytes)
 {
 	uint64_t cnt = r->head.name_first - names__last(r->names) - 1;

@@ -3,8 +3,8 @@
  * The writing side. Events wait in an array until a frame is full or a flush is asked for; a frame
  * is one write at the end of the last whole frame. When that fails (disk full, quota, EIO) the file
  * is cut back to the last whole frame and the events of the frame are counted as dropped: the
- * recording stays readable, goes on when there is room again, and its later frames say how many
- * events are missing. Names are not lost with it: they go with the next frame that can be written.
+ * recording stays readable, goes on when there is room again, and its later frames count the missing
+ * events. Names are not lost with it: they go with the next frame that can be written.
  *
  * The place to write is kept here, not taken from the file's end, so a torn frame that could not
  * even be cut off is overwritten by the next one.
@@ -141,7 +141,7 @@ static struct mtr_file file_head(void)
 
 /* --- by way of the disk's process -------------------------------------------------------------- */
 
-/* It tells of failures late: then we are again where we were before that frame. */
+/* It reports failures late: then we go back to the state before that frame. */
 static int rec_writer__go_back(struct rec_writer *w, struct err *err)
 {
 	struct rec_mark m;
@@ -338,7 +338,7 @@ int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, s
 	return 0;
 }
 
-/* The end mark also after a failure: it is small, and tells how much is missing. 0 or the first error. */
+/* The end mark also after a failure: it is small, and has the number of missing events. 0 or the first error. */
 static int rec_writer__end(struct rec_writer *w, struct err *err)
 {
 	int r = rec_writer__flush(w, err);
