@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * alias: who made each storage of a graph and who uses it last: GraphAliasTracker of torch's
+ * alias: the allocator and the last user of each storage of a graph: GraphAliasTracker of torch's
  * torch/_inductor/fx_passes/memory_estimator.py (2.13), in time and memory linear in the graph.
  *
  * The node that first has a storage in its outputs is its allocator. A node uses all storages of its input nodes. The
- * last node that does is the storage's last user; one that nobody uses has none, and is never freed.
+ * last node that does is the storage's last user; a storage without users has none, and is never freed.
  */
 #ifndef MT_ESTIMATE_ALIAS_H
 #define MT_ESTIMATE_ALIAS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* estimate: everything that is said of a document: a profile a graph, schedules, and forward with backward. */
+/* estimate: all results for a document: a profile a graph, schedules, and forward with backward. */
 #ifndef MT_ESTIMATE_ESTIMATE_H
 #define MT_ESTIMATE_ESTIMATE_H
 

@@ -4,7 +4,7 @@
  *
  * Nodes stand in the order in which they run. A node has inputs (nodes before it) and outputs (storages of the document;
  * one that is in the outputs of an earlier node, too, is a view or was written in place). Storages are shared by the graphs
- * of a document: what the backward graph is given is what the forward graph made.
+ * of a document: the inputs of the backward graph are what the forward graph made.
  *
  * Filled row by row, then closed by est_doc__finish; only then may it be read. Strings come from a file and are kept as
  * they are. 24 bytes a node and its name, 4 an input or output, 10 a storage. Not thread-safe.
@@ -35,12 +35,12 @@ enum est_op { EST_COMPUTE = 0, EST_PLACEHOLDER, EST_GET_ATTR, EST_OUTPUT };
 
 struct est_node {
 	uint32_t name;	 /* est_doc__name */
-	name_id target;	 /* what it calls */
+	name_id target;	 /* the function that it calls */
 	uint32_t line;	 /* of the file, 0: no file */
 	uint32_t in_end; /* its inputs are ins[in_end of the node before] up to here */
 	uint32_t out_end;
 	uint16_t op; /* enum est_op */
-	uint16_t is_primal; /* its name begins with "primals": torch's _is_releasable says no */
+	uint16_t is_primal; /* its name begins with "primals": by torch's _is_releasable not freed */
 };
 
 struct est_graph {
@@ -79,7 +79,7 @@ int est_doc__device(struct est_doc *d, const char *name, size_t len); /* they ar
 int est_doc__storage(struct est_doc *d, uint64_t bytes, uint16_t dev);
 /*
  * References are checked, and named twice by one node counted once. 0, or -EINVAL with a message that names the graph,
- * the node and its line: an input that does not come before its node (a cycle), a storage, node or device that there is not.
+ * the node and its line: an input that does not come before its node (a cycle), an unknown storage, node or device.
  */
 int est_doc__finish(struct est_doc *d, struct err *err);
 
@@ -104,7 +104,7 @@ static inline uint32_t est_out_begin(const struct est_graph *g, uint32_t node)
 #define EST_FOR_INS(g, node, at) for (uint32_t at = est_in_begin(g, node); at < (g)->nodes[node].in_end; at++)
 #define EST_FOR_OUTS(g, node, at) for (uint32_t at = est_out_begin(g, node); at < (g)->nodes[node].out_end; at++)
 
-/* What stands outside of the order of execution: never runs, never frees. */
+/* Nodes outside of the order of execution: never run, never free. */
 static inline int est_op_is_given(uint32_t op)
 {
 	return op == EST_PLACEHOLDER || op == EST_GET_ATTR;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * yajl calls back for every value; where a value stands is one of a few places, each with one parent. A tree of the
- * document (jansson) took 1.4 KB a node and seconds for a million nodes; this takes what the arrays take.
+ * yajl calls back for every value; a value stands in one of a few places, each with one parent. A tree of the document
+ * (jansson) took 1.4 KB a node and seconds for a million nodes; this takes only the arrays' memory.
  *
  * yajl's own stack takes a byte for each bracket that is open: nesting deeper than the format has is refused at once.
  */
@@ -101,7 +101,7 @@ static void reader__locate(struct reader *p)
 
 static int refuse(struct reader *p, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Ends the reading: 0, as callbacks say it. */
+/* Ends the reading: returns 0, which stops yajl. */
 static int refuse(struct reader *p, int code, const char *fmt, ...)
 {
 	char text[300];
@@ -440,7 +440,7 @@ static const yajl_callbacks callbacks = {
 	.yajl_end_array = on_end_array,
 };
 
-/* yajl's own words, on one line. */
+/* yajl's own message, on one line. */
 static int broken(struct reader *p)
 {
 	unsigned char *said = yajl_get_error(p->yajl, 0, NULL, 0);

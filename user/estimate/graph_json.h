@@ -2,8 +2,8 @@
 /*
  * graph_json: the document that docs/estimate.md describes, from a stream into a struct est_doc.
  *
- * Hostile input. Read in pieces and forgotten as it is read: memory is that of the document's arrays. Every refusal says
- * what is wrong and where ("graph.json:12:34: …"). Keys that are not known are passed over.
+ * Hostile input. Read in pieces that are not kept: memory is that of the document's arrays. Every refusal reports the error and
+ * its place ("graph.json:12:34: …"). Unknown keys are passed over.
  */
 #ifndef MT_ESTIMATE_GRAPH_JSON_H
 #define MT_ESTIMATE_GRAPH_JSON_H

@@ -125,7 +125,7 @@ double item__size(const struct item *t, double more)
 {
 	double size;
 
-	if (t->doubt == ITEM_SHRINKS) /* as far as was recorded, and no further: below zero there is nothing */
+	if (t->doubt == ITEM_SHRINKS) /* only as far as recorded: the line would go below zero */
 		more = t->span > 0 ? fmin(fmax(more, 0), t->span) : fmax(fmin(more, 0), t->span);
 	size = (t->size + (t->slope + t->curve * more) * more) * t->factor;
 	return size > 0 ? size : 0;

@@ -44,7 +44,7 @@ double item__size(const struct item *t, double more); /* `more`: of the batch th
 /* The highest sum; *ret_when (or NULL): the time of the allocation that reached it. */
 double items__peak(const struct items *i, double more, uint64_t *ret_when);
 
-/* An operator of the step, or of what follows, was given it: nothing else is known to belong to the job's work. */
+/* An operator of the step, or after it, was given it: only such blocks are known to belong to the job's work. */
 int item__is_used(const struct items *i, const struct item *t);
 
 #endif

@@ -31,7 +31,7 @@ struct pairing {
 	struct side sides[2];
 };
 
-/* Parameters and what belongs to each of them have the batch of none. */
+/* Parameters and what belongs to each of them do not go with the batch. */
 static int is_of_parameters(const struct item *t)
 {
 	return !t->k || t->k->phase == PHASE_OPTIMIZER || t->k->cat == CAT_PARAMETER || t->k->cat == CAT_GRADIENT ||
@@ -201,7 +201,7 @@ static int is_alike(const struct pairing *p, size_t a, size_t b)
 {
 	const struct recorded_block *x = p->a->at[a].k, *y = p->b->at[b].k;
 
-	/* which module it was is not known of all blocks */
+	/* not every block's module is known */
 	return !strcmp(name(p->a, x->op), name(p->b, y->op)) && x->phase == y->phase &&
 	       (!x->root.v || !y->root.v || !strcmp(name(p->a, x->module), name(p->b, y->module)));
 }
@@ -219,7 +219,7 @@ static int is_mate(const struct pairing *p, size_t a, size_t b)
 	return y >= x && y <= x * by * by * STEEP_FROM && is_alike(p, a, b);
 }
 
-/* What follows these two are mates, as far as there is any. */
+/* The blocks after these two are mates, as far as there are any. */
 static int is_way_on(const struct pairing *p, size_t a, size_t b)
 {
 	for (size_t k = 1; k <= LIKE_AFTER && a + k < p->a->recorded && b + k < p->b->recorded; k++)
@@ -228,7 +228,7 @@ static int is_way_on(const struct pairing *p, size_t a, size_t b)
 	return 1;
 }
 
-/* The nearest two from here on that are mates, and what follows: *a and *b, or 0. */
+/* The nearest two from here on that are mates, with those after them: *a and *b, or 0. */
 static int find_way_on(const struct pairing *p, size_t *a, size_t *b)
 {
 	for (size_t d = 1; d <= LOOK_AHEAD; d++)
@@ -309,7 +309,7 @@ static struct range widen(struct range r, double size)
 	return (struct range){ fmin(r.low, size), fmax(r.high, size) };
 }
 
-/* Without the item's factor. What a block can be at a batch, by its doubt. */
+/* The sizes that a block may have at a batch, by its doubt. Without the item's factor. */
 static struct range item__range(const struct item *t, const struct mates *m, double batch)
 {
 	double more = batch - m->batch_a, by_a = batch / m->batch_a, by_b = m->batch_b > 0 ? batch / m->batch_b : 1;
@@ -319,11 +319,11 @@ static struct range item__range(const struct item *t, const struct mates *m, dou
 	switch (t->doubt) {
 	case ITEM_ALONE: /* it may be gone, or go with the batch */
 		return is_of_parameters(t) ? r : widen(widen(widen(r, 0), t->size), t->size * by_a);
-	case ITEM_SHRINKS: /* either of the two may be what goes with the batch */
+	case ITEM_SHRINKS: /* either of the two sizes may go with the batch */
 		return widen(widen(widen(r, t->size), t->other), fmax(t->size * by_a, t->other * by_b));
 	case ITEM_STEEP: /* with the batch from the second one on, or with its square */
 		return widen(widen(r, t->other * by_b), t->other * by_b * by_b);
-	case ITEM_BY_KIND: /* it is the kind alone that says so: not of what the forward pass made for backward */
+	case ITEM_BY_KIND: /* a guess by its kind; sure for what the forward pass made for backward */
 		return widen(t->k->cat == CAT_ACTIVATION && !t->is_given ? r : widen(r, t->size), t->size * by_a);
 	default:
 		return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What a node would free changes when of all users of a storage but one have run: then that one frees it. Users that are
- * left are kept as their number and the xor of their indexes, so that the last one is known without a list.
+ * What a node would free changes when all users of a storage but one have run: then that one frees it. The remaining users are
+ * kept as their number and the xor of their indexes, which gives the last one without a list.
  */
 #include "estimate/order.h"
 
@@ -28,8 +28,8 @@ struct sched {
 	const struct est_alias *a;
 	const struct est_rules *rules;
 	const struct est_order_opts *opts;
-	uint32_t *then_begin, *then; /* by node: what waits for it */
-	uint32_t *waits;	     /* by node: what it waits for */
+	uint32_t *then_begin, *then; /* by node: nodes that wait for it */
+	uint32_t *waits;	     /* by node: how many it waits for */
 	uint32_t *left, *xored;	     /* by storage: users that did not run */
 	uint32_t *seen;		     /* by storage: the node that was looked at last, + 1 */
 	int64_t *makes, *frees;	     /* by node */
@@ -117,7 +117,7 @@ static int each_use(struct sched *s, uint32_t node, int sign)
 	return r;
 }
 
-/* --- what waits for what ---------------------------------------------------------------------------------------- */
+/* --- dependencies ----------------------------------------------------------------------------------------------- */
 
 static void each_wait(struct sched *s, int is_counting)
 {

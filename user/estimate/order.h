@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * order: an order of a graph's nodes with a lower peak, by greedy list scheduling: of the nodes whose inputs are there, the
- * one goes next that makes least more than it frees. Two rules are tried beside the order that there is; none is promised to
- * find the best (that is NP-hard), or any that is better.
+ * order: an order of a graph's nodes with a lower peak, by greedy list scheduling: of the nodes whose inputs are there, the one
+ * with the least bytes made minus freed runs next. Two rules are tried beside the recorded order; neither need find the best
+ * order (that is NP-hard), or a better one.
  *
- * Inputs come before their users; what else must come before what (a read before the write that follows it) is told by
- * `before`. O((nodes + edges) log nodes).
+ * Inputs come before their users; `before` has all other dependencies (a read before the write that follows it).
+ * O((nodes + edges) log nodes).
  */
 #ifndef MT_ESTIMATE_ORDER_H
 #define MT_ESTIMATE_ORDER_H

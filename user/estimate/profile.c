@@ -78,7 +78,7 @@ static void walk(const struct work *w, struct est_profile *p)
 	p->end = now;
 }
 
-/* --- who is alive at the peak -------------------------------------------------------------------------------------- */
+/* --- alive at the peak --------------------------------------------------------------------------------------------- */
 
 static int is_alive(const struct work *w, const struct est_profile *p, uint32_t s)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * profile: the memory of a graph over its execution, number for number what build_memory_profile, get_fwd_bwd_interactions
- * and get_peak_memory of torch's memory_estimator.py (2.13) say.
+ * profile: the memory of a graph over its execution, with the same numbers as build_memory_profile, get_fwd_bwd_interactions
+ * and get_peak_memory of torch's memory_estimator.py (2.13).
  *
- * What is counted: storages on the devices of `counts`. What was given (placeholder, get_attr) is there from the start;
- * an operator's new storages are added before those are taken off that it used last; a storage is freed only if its allocator
- * may be freed. `output` does neither: what is returned stays.
+ * Counted are storages on the devices of `counts`. Inputs (placeholder, get_attr) are there from the start; an operator's
+ * new storages are added before those that it used last are taken off; a storage is freed only if its allocator may be freed.
+ * `output` does neither: returned storages stay.
  */
 #ifndef MT_ESTIMATE_PROFILE_H
 #define MT_ESTIMATE_PROFILE_H
@@ -43,7 +43,7 @@ struct est_profile {
 	int64_t start, peak, end;
 	size_t peak_idx;     /* the first of the largest */
 	uint32_t peak_node;  /* the operator at the peak, EST_NONE: the start is */
-	uint64_t never_used; /* bytes of what operators made and nothing used: outputs that are dropped */
+	uint64_t never_used; /* bytes that operators made and nothing used: dropped outputs */
 	struct est_row *alive; /* at the peak, by node, largest first */
 	size_t alive_cnt;
 };

@@ -238,7 +238,7 @@ static int is_of_the_model(const struct item *t)
 	return t->k->cat == CAT_PARAMETER || t->k->cat == CAT_OPTIMIZER_STATE || t->k->kind;
 }
 
-/* When the first of the chosen calls that were given it, and not saved it, has run again. 0: there is none. */
+/* When the first of the chosen calls that used it in forward has run again: it is needed until then. 0: no such call. */
 static uint64_t needed_until(const struct recompute *c, const uint8_t *chosen, const struct item *t)
 {
 	uint64_t used = t->k->forward_used_ns;
@@ -337,7 +337,7 @@ static int worth(const void *a, const void *b)
 	return cmp_down(left, right) ?: strcmp(x->path, y->path);
 }
 
-/* Modules change places: calls and names with them. */
+/* Reorders modules, their calls and names. */
 static int sort_modules(struct recompute *c)
 {
 	struct recompute_module *m = c->res->modules;
@@ -432,7 +432,7 @@ static int pick(struct recompute *c, uint8_t *chosen)
 	return 0;
 }
 
-/* Modules without a call that has a backward are none. */
+/* Modules without a call that has a backward are left out. */
 static void forget_idle(struct recompute *c)
 {
 	size_t cnt = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * recompute: a recorded step with torch.utils.checkpoint around some modules: what is allocated in such a module's forward and
- * lives until its backward ends with its last use in the forward, and the forward runs again before the module's backward,
- * where those blocks live on and the others come and go as they did. Its inputs stay until then; what is used behind it (its
- * outputs) stays as it was.
+ * recompute: a recorded step with torch.utils.checkpoint around some modules: a block that is allocated in such a module's
+ * forward and lives until its backward ends with its last use in the forward, and the forward runs again before the module's
+ * backward, where those blocks live on and the others are allocated and freed as before. Its inputs stay until then; blocks
+ * used after it (its outputs) are unchanged.
  *
- * A module's forward lasts from its first allocation to the next allocation outside of it: that is what running it again costs.
- * The median of the last steps is told, for one step may have waited for something.
+ * A module's forward lasts from its first allocation to the next allocation outside of it: running it again costs that time.
+ * The result is the median of the last steps, as a single step may have waited for something.
  */
 #ifndef MT_ESTIMATE_RECOMPUTE_H
 #define MT_ESTIMATE_RECOMPUTE_H

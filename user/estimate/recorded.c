@@ -16,7 +16,7 @@
 /* Attention in plain operators: float16 and bfloat16 go to float32 first (aten/src/ATen/native/transformers/attention.cpp). */
 #define WIDE_OP "aten::_scaled_dot_product_attention_math"
 
-/* What a thread's last node had in use: that ends when its next node begins. */
+/* Blocks that a thread's last node uses: the use ends when its next node begins. */
 struct recorded_thread {
 	uint32_t pid, tid;
 	uint64_t since_ns;
@@ -62,7 +62,7 @@ static struct recorded_thread *recorded__thread(struct recorded *r, uint32_t pid
 	return t;
 }
 
-/* Names are looked at once. */
+/* Each name is compared once. */
 static int is_wide_op(struct recorded *r, name_id op)
 {
 	for (; r->ops_seen < op.v && !r->wide_op; r->ops_seen++)
@@ -100,7 +100,7 @@ static struct recorded_block *recorded__block(const struct recorded *r, uint64_t
 	return id < r->blocks_cap && r->blocks[id].alloc_ns ? &r->blocks[id] : NULL;
 }
 
-/* The innermost function of Python of a stack that is no installed package's; else the innermost one. */
+/* The innermost Python function of a stack that is not in an installed package; else the innermost one. */
 static uint32_t python_line(const struct recorded *r, uint32_t stack)
 {
 	uint32_t innermost = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * recorded: what a recording could have done with. Decisions of a replay go in one by one (with nodes, operators and regions);
- * out comes, for one device: bytes kept past their last use, and the lowest peak that any freeing could have reached in the
- * order that was recorded.
+ * recorded: the least memory that a recorded job needed. Decisions of a replay go in one by one (with nodes, operators and
+ * regions); for one device out come bytes kept past their last use, and the lowest peak that any freeing could have reached in
+ * the recorded order.
  *
  * A block is in use from its allocation to the end of the last node that made, was given or wrote it; a node ends when its
- * thread begins the next one. A block that was freed later was kept; had all been freed then, the peak would be the lowest. One
- * that lives at the end of the recording may be used again, one that no node was given may be used in ways that are not seen:
- * both stay as they were. So the bound is never too low for what was seen.
+ * thread begins the next one. A block that was freed later was kept; had all been freed then, the peak would be the lowest. A
+ * block that lives at the end of the recording may be used again, one that no node was given may be used unseen: both stay as
+ * they were. So the bound is never too low for the uses that were seen.
  *
  * 88 bytes a block, RECORDED_BLOCKS_MAX of them; later ones are counted and left out.
  */
@@ -77,7 +77,7 @@ void recorded__done(struct recorded *r);
 int recorded__event(struct recorded *r, const struct tl_event *ev); /* 0 or -ENOMEM */
 void recorded__end(struct recorded *r); /* no more events */
 
-/* The report's words on when the recording began, and which of several equal heights is a device's peak. */
+/* From the report: when the recording began, and which of several equal maxima is a device's peak. */
 void recorded__began(struct recorded *r, uint64_t ts_ns);
 void recorded__peak_was(struct recorded *r, uint8_t dev, uint64_t bytes, uint64_t ts_ns);
 /* The device with the highest peak, GPUs before the CPU; 0: nothing was recorded. */

@@ -105,7 +105,7 @@ static uint32_t unit_of_module(struct shard *s, const struct recorded_block *k)
 	return s->of_module[k->module.v] - 1;
 }
 
-/* --- what a rank has of a block ------------------------------------------------------------------------------------- */
+/* --- a rank's share of a block -------------------------------------------------------------------------------------- */
 
 /* "float32[512,256]": 512. 0: not known. */
 static double rows_of(const char *type)
@@ -252,7 +252,7 @@ static int see_alloc(struct shard *s, struct item *t)
 	return 0;
 }
 
-/* --- what comes and goes ------------------------------------------------------------------------------------------- */
+/* --- gathered parameters, buffers, gradients ----------------------------------------------------------------------- */
 
 static double gathered_bytes(const struct shard *s, uint32_t u)
 {
@@ -343,7 +343,7 @@ static int backward(struct shard *s, size_t visit)
 	return e ? e : reduce(s, v, v->to);
 }
 
-/* The root's is over last, and what is still there goes. */
+/* The root's is over last: all that is still there ends. */
 static int finish(struct shard *s, const struct visit *root)
 {
 	uint64_t at = root->to + 8;

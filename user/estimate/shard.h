@@ -4,8 +4,8 @@
  * a batch of the recorded size; activations stay as they are.
  *
  * - Parameters, gradients and optimizer state: the largest rank's part of dimension 0, padding included.
- * - Units: modules whose parameters are gathered together; what is in none is the root's. Where a unit's forward and backward
- *   are is read from its allocations. Its parameters are there whole while it runs, those of the root until backward is over;
+ * - Units: modules whose parameters are gathered together; all others are the root's. The times of a unit's forward and
+ *   backward are taken from its allocations. Its parameters are whole while it runs, those of the root until backward is over;
  *   with no_reshard all of them until the end of the unit's backward.
  * - An all-gather's output is there until the next one's parameters are copied out (forward), or its own (backward), where
  *   the next unit's is fetched ahead; gradients are whole until the unit's backward is over, then they are copied to a

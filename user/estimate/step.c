@@ -104,7 +104,7 @@ static int lives_at(const struct recorded_block *k, uint64_t ns)
 	return k->alloc_ns < ns && (!k->free_ns || k->free_ns >= ns);
 }
 
-/* Freed in the step and not used in it: no graph would be given that. */
+/* Freed in the step and not used in it: no input of a graph. */
 static int is_left_behind(const struct build *b, const struct recorded_block *k)
 {
 	return k->free_ns && k->free_ns < b->s->k->step_to && k->used_ns <= b->s->k->step_from;
@@ -160,7 +160,7 @@ static int touch(struct build *b, uint32_t node, uint32_t st, int writes)
 	return 0;
 }
 
-/* --- what a node takes and gives back itself ------------------------------------------------------------- */
+/* --- scratch memory of a node ---------------------------------------------------------------------------- */
 
 struct moment {
 	uint64_t ns;
@@ -322,7 +322,7 @@ static int add_nodes(struct build *b)
 	return r;
 }
 
-/* Returned: what lives when the step is over. */
+/* Blocks live at the step's end are returned. */
 static int add_output(struct build *b)
 {
 	uint64_t end = b->s->k->step_to;
@@ -337,7 +337,7 @@ static int add_output(struct build *b)
 	return r ? r : add_node(b, EST_OUTPUT, NAME_NONE, "output");
 }
 
-/* --- what was measured ----------------------------------------------------------------------------------- */
+/* --- measured bytes -------------------------------------------------------------------------------------- */
 
 static int measure(struct build *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * step: the graph of one recorded step of one process on one device, as torch's estimator takes it: what lived when it began
- * are placeholders, its nodes are operators in the order in which they ended, what lives when it ends is returned.
+ * step: the graph of one recorded step of one process on one device, as torch's estimator takes it: blocks live at its
+ * beginning are placeholders, its nodes are operators in the order in which they ended, blocks live at its end are returned.
  *
  * Collected in a second replay, between two times that the first one found (recorded.h), from which the sizes and lives of
  * blocks come. An operator with several new blocks gets a `getitem` node for each, as in torch.fx: a node uses all that its

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * torch asks, for each storage that a node uses, whether all its users have run, and whether it is there. Counted instead:
- * a node waits for its users; a storage waits for the nodes that have it in their outputs; a node misses those of its
- * storages that are not there. Each count moves once for each edge.
+ * torch checks, for each storage that a node uses, whether all its users have run, and whether it is there. Here these are
+ * counts: of a node's users that did not run, of the nodes with users that have a storage in their outputs, of a node's
+ * storages that are not there. Each count changes once for each edge.
  */
 #include "estimate/tracker.h"
 

@@ -12,7 +12,7 @@
 #define STEPS_COMPARED 4
 #define BATCH_MAX (1ull << 32)
 
-#define BYTES_MAX 9e18 /* what a recording says may be anything */
+#define BYTES_MAX 9e18 /* a recording may hold any number */
 
 static uint64_t whole(double bytes)
 {
@@ -41,7 +41,7 @@ static int fit(struct whatif *w, const struct whatif_opts *o, struct items *a)
 	return r;
 }
 
-/* How far the peaks of steps before the last one were from its own: what a batch of one size makes of it. 0 or -ENOMEM. */
+/* How far the peaks of earlier steps are from that of the last one, with the same batch. 0 or -ENOMEM. */
 static int variation(const struct recorded *rec, const struct recorded_kept *kept, double peak, double *ret)
 {
 	struct recorded_kept k = *kept;
@@ -59,7 +59,7 @@ static int variation(const struct recorded *rec, const struct recorded_kept *kep
 	return r;
 }
 
-/* A line through two points that may each be off: what it is off where the batch is another. */
+/* The error at another batch of a line through two points with an error each. */
 static double off_by(const struct whatif *w, const struct whatif_opts *o, double batch)
 {
 	double a = (double)o->batch_a, b = (double)o->batch_b, part = o->batch_b ? (batch - a) / (b - a) : 0;
@@ -81,7 +81,7 @@ static int bounds(const struct whatif *w, const struct whatif_opts *o, const str
 	return r;
 }
 
-/* How sure: after all that was changed. */
+/* The bounds of the result, after all changes. */
 static int say_bounds(struct whatif *w, const struct whatif_opts *o, const struct items *a)
 {
 	int r = variation(o->a, o->a_kept, (double)w->recorded, &w->variation_a);
@@ -132,8 +132,8 @@ static int is_in_optimizer(const struct whatif_opts *o, const struct item *t)
 }
 
 /*
- * State scales to what is wanted. Where none was recorded it is added, for good. Temporaries of the optimizer's step go
- * where the other one has none.
+ * State scales to the wanted bytes. Where none was recorded it is added, and never freed. Temporaries of the optimizer's step
+ * are removed if the other optimizer has none.
  */
 static int set_optimizer(struct whatif *w, const struct whatif_opts *o, struct items *a)
 {
