@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of how much was seen, what was lost, and what it cost. */
+/* Lines on how much was seen, what was lost, and what it cost. */
 #include <inttypes.h>
 
 #include "base/text.h"

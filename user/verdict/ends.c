@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of the end: memory was refused; somebody died. */
+/* Lines on the end: memory was refused; a process was killed or failed. */
 #include <inttypes.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ static void say_rise(char *text, const struct judge *j)
 		say(text, " (%s %s before)", fmt_bytes(a, rise.before), fmt_ns(b, rise.ns));
 }
 
-/* What was live then, by whom; --at takes milliseconds, and what was refused is at their end. In a gap nobody looked. */
+/* What was live then, by module; --at takes milliseconds, and the refusal is at their end. In a gap nothing is known. */
 static void say_who_held(struct verdict_line *l, const struct judge *j, const struct report_oom *o)
 {
 	const struct judge of = j->r->procs_cnt > 1 ? of_all(j) : *j; /* its --pid comes */

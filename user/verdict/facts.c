@@ -193,7 +193,7 @@ struct pattern {
 
 /*
  * Digits between dots become "*": layers of a list are alike. Not those that a path begins with: an nn.Sequential's are not.
- * Returns 0 where the path is not told, or the root's.
+ * Returns 0 where the path is not known, or the root's.
  */
 static int pattern_of(char buf[TEXT_BYTES_MAX], const char *path)
 {

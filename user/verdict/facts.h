@@ -17,13 +17,13 @@ struct report_oom;
 struct report_proc;
 struct report_recompile;
 
-/* What the verdict is about: the GPU with the highest peak, else the CPU's tensors, else malloc. NULL: no block was seen. */
+/* The verdict's device: the GPU with the highest peak, else the CPU's tensors, else malloc. NULL: no block was seen. */
 const struct report_dev *facts_device(const struct report *r);
 /* Else tensors are all that was looked at. */
 bool facts_is_malloc_watched(const struct report *r);
-/* Only some steps are traced, and none of them yet: what was seen is what already lived, and says little of the job. */
+/* Only some steps are traced, and none of them yet: what was seen is older, and not typical of the job. */
 bool facts_is_untraced(const struct report *r);
-/* WORLD_SIZE as a process was told it; 1: none was. */
+/* WORLD_SIZE in a process's environment; 1: in none. */
 uint64_t facts_world(const struct report *r);
 /* The reason with the most losses. */
 const char *facts_worst_loss(const struct report *r);
@@ -54,7 +54,7 @@ double facts_leak_bytes(const struct report *r, const struct report_leak *row);
 /* Ranks by the environment, the process with the highest peak of each. */
 struct facts_ranks {
 	size_t cnt;
-	int is_judged; /* whoever asked for ranks has had them judged there, by more: the one that stands out */
+	int is_judged; /* a report by rank was asked for, which judges them by more: the one that stands out */
 	uint32_t rank; /* with the highest peak */
 	uint64_t peak, median;
 	const struct report_proc *proc; /* of several jobs: that rank's, of the most uneven job; else NULL */
@@ -62,7 +62,7 @@ struct facts_ranks {
 struct facts_ranks facts_of_ranks(const struct report *r);
 /* Whose blocks the device's peak has: the CPU is one device for all ranks that are traced. At least 1. */
 uint64_t facts_ranks_on(const struct report *r, uint8_t dev);
-/* The copies of gradients that DistributedDataParallel sends, at the peak: its own memory that has no other word. */
+/* The copies of gradients that DistributedDataParallel sends, at the peak: its own memory, in no other category. */
 uint64_t facts_buckets(const struct report *r, const struct report_dev *d);
 /* What a rank's modules hold at the peak, with what they own, beyond the median of all ranks of its job. */
 uint64_t facts_modules_more(const struct report *r, const struct facts_ranks *f);
@@ -85,7 +85,7 @@ struct facts_jobs facts_of_jobs(const struct report *r, const struct report_dev 
  */
 uint32_t *facts_jobs_of_procs(const struct report *r);
 
-/* DataLoader's children, as torch names them; private bytes as the kernel last said. */
+/* DataLoader's children, as torch names them; private bytes as last read from the kernel. */
 struct facts_workers {
 	size_t cnt;
 	uint64_t own, largest, all; /* all: of all processes, shared pages divided */
@@ -109,8 +109,8 @@ struct facts_growing {
 	uint64_t grown, now; /* 0: it does not */
 	double per_second;
 	int is_host; /* malloc's blocks were looked at */
-	int is_seen; /* what of it is in tensors, or in malloc's blocks: else grown may be too much */
-	const struct report_proc *proc; /* of several jobs: that grew most, of the job that did; else NULL, and all are meant */
+	int is_seen; /* its share in tensors, or in malloc's blocks, was seen: else grown may be too much */
+	const struct report_proc *proc; /* of several jobs: that grew most, of the job that did; else NULL: all together */
 };
 struct facts_growing facts_of_growing(const struct report *r);
 

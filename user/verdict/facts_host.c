@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The machine's memory: what the kernel says of processes against what lives in them. */
+/* The machine's memory: the kernel's numbers of processes against the blocks live in them. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 /* --- workers --------------------------------------------------------------------------------------------- */
 
-/* What grows once, when it begins, is no growth over time. */
+/* Growth at the beginning alone is no growth over time. */
 static bool own_rises(const struct report_own *o)
 {
 	return o->reads >= GROWS_READS && o->rises * 100 >= (o->reads - 1) * GROWS_PERCENT && o->own_last > o->own_first;
@@ -151,7 +151,7 @@ static const struct report_dev *malloc_or_cpu(const struct report *r)
 	return ret;
 }
 
-/* When its last step was over, where there are any: what it gives back on its way out is another matter. 0: too soon to say. */
+/* The end of its last step, if it has steps: what it frees as it exits does not count. 0: too early to judge. */
 static uint64_t end_of_holes(const struct report *r, uint64_t peak_ns, uint64_t end_ns)
 {
 	size_t steps = 0;
@@ -339,7 +339,7 @@ static struct facts_growing growing_of(const struct report *r, const uint32_t *o
 	return f.grown < GROWING_LEAST || f.grown < f.now / GROWING_PART ? none : f;
 }
 
-/* Of several jobs one may grow while another one gives back: each for itself, and the one that grew most is told. */
+/* One of several jobs may grow while another one shrinks: each is judged by itself, and the one that grew most is returned. */
 struct facts_growing facts_of_growing(const struct report *r)
 {
 	uint32_t *of = facts_jobs_of_procs(r), jobs = last_job(r, of);
@@ -358,7 +358,7 @@ struct facts_growing facts_of_growing(const struct report *r)
 
 /* --- memory that is in no tensor --------------------------------------------------------------------------- */
 
-/* What it has half of the time: what it reads in passing is not held. */
+/* What it has half of the time: what it reads for a moment does not count. */
 static uint64_t median(const struct series *s, uint64_t from_ns, uint64_t end_ns)
 {
 	uint64_t v[REPORT_SERIES_MAX];
@@ -390,7 +390,7 @@ struct facts_beside facts_of_beside(const struct report *r)
 	int has_tensors = 0;
 
 	if (r->marks.steps_cnt && r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns < end_ns)
-		end_ns = r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns; /* how it ends is another matter */
+		end_ns = r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns; /* its exit does not count */
 	from_ns = end_ns - (end_ns - r->run.start_ts_ns) / 2;
 	from_ns = first_step_ns(r) > from_ns ? first_step_ns(r) : from_ns;
 	if (end_ns <= from_ns || (r->sampling.is_on && !r->sampling.steps_traced))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Which processes are one job: those below one traced process, and ranks that meet at one place, that the same run names, or,
- * where neither is told, that one process has launched. Each is looked at once, and then sorted by either.
+ * Which processes are one job: those below one traced process, and ranks that connect at one address, that have the same run's
+ * name, or, where neither is known, that one process has launched. Each is read once, and then sorted by either.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static const struct report_proc *parent_of(const struct jobs *j, const struct re
 			high = mid;
 	}
 	if (low < j->pids_cnt && j->pids[low].pid == p->ppid && j->pids[low].proc == p)
-		low++; /* of another life */
+		low++; /* an earlier process with that pid */
 	return p->ppid && low < j->pids_cnt && j->pids[low].pid == p->ppid ? j->pids[low].proc : NULL;
 }
 

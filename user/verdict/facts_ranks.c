@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What ranks have, against each other. */
+/* The memory of ranks, compared with each other. */
 #include <stdlib.h>
 #include <string.h>
 

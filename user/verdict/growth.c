@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of what grows: a place whose blocks become more, and that nothing does. */
+/* Lines on growth: a place whose blocks grow in number, and that nothing grows. */
 #include <inttypes.h>
 
 #include "base/text.h"
@@ -58,7 +58,7 @@ static void say_line(char *text, const struct report_leak *row, const struct rep
 		say(text, " (so were %" PRIu64 " of %" PRIu64 " blocks that were caught)", row->caught_here, row->caught);
 }
 
-/* "; 3 more places grow, by 14.0 KiB a step": that much where all of them are told, in one unit. */
+/* "; 3 more places grow, by 14.0 KiB a step": with bytes if the report has all of them, in one unit. */
 static void say_others(char *text, const struct report_leaks *k)
 {
 	size_t others = k->total - 1, alike = 0;

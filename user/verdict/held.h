@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* held: who holds what grows, in words: of the verdict and of the table of leaks. */
+/* held: what holds growing blocks, as text for the verdict and the table of leaks. */
 #ifndef MT_VERDICT_HELD_H
 #define MT_VERDICT_HELD_H
 

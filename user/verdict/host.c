@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of the machine's memory: what the kernel says of processes against what lives in them. */
+/* Lines on the machine's memory: the kernel's numbers of processes against the blocks live in them. */
 #include <inttypes.h>
 
 #include "base/text.h"
@@ -12,7 +12,7 @@
 
 /*
  * Memory that was freed and stayed with the C library. It could give back whole pages; what the next step needs again is no
- * waste, so it is what nothing has used for many steps.
+ * waste, so only memory that nothing has used for many steps counts.
  */
 void say_holes(const struct judge *j, struct verdict_line *l)
 {
@@ -30,7 +30,7 @@ void say_holes(const struct judge *j, struct verdict_line *l)
 
 /* --- DataLoader's workers -------------------------------------------------------------------------------- */
 
-/* What was shared and is no more, page by page: each write to it, and each count of references, is one to a page of its own. */
+/* Memory that is no longer shared, page by page: each write to it, also of a reference count, copies its page. */
 static void say_copies(struct verdict_line *l, const struct facts_workers *f)
 {
 	char a[24], b[24], c[24], d[24];
@@ -68,7 +68,7 @@ void say_workers(const struct judge *j, struct verdict_line *l)
 
 /* --- memory that is in no tensor --------------------------------------------------------------------------- */
 
-/* With malloc's blocks: whether they have it, and the table of what made them. */
+/* With malloc's blocks: how much is in them, and the table by what made them. */
 static void say_malloc(const struct judge *j, struct verdict_line *l, const struct facts_beside *f)
 {
 	int is_theirs = f->of_malloc >= f->bytes / BESIDE_MALLOC_PART;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of the peak: how high, when, how often, of what and whose, and what would make it smaller. */
+/* Lines on the peak: how high, when, how often, of what and whose, and what would make it smaller. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "verdict/say.h"
 
 #define PARTS 3
-#define STEP_PART CAT_MAX /* torch.profiler has no word for it */
+#define STEP_PART CAT_MAX /* no category of torch.profiler's */
 
 static const char *const parts[CAT_MAX + 1] = {
 	[CAT_UNKNOWN] = "not known", [CAT_PARAMETER] = "parameters", [CAT_OPTIMIZER_STATE] = "optimizer state",
@@ -25,7 +25,7 @@ static const char *const parts[CAT_MAX + 1] = {
 	[STEP_PART] = "temporary results of the optimizer",
 };
 
-/* Bytes at the peak, in plain words: what generated code made is no parameter because nothing else names it. */
+/* Bytes at the peak by plain category: what generated code made is not PARAMETER for want of a better one (graph__plain()). */
 static uint64_t at_peak(const struct report_dev *d, enum category c)
 {
 	return report_cat__plain(&d->cats[c]);
@@ -125,7 +125,7 @@ static void say_parts(char *text, const struct report *r, const struct report_de
 	}
 }
 
-/* A process that ended first was not asked for names. */
+/* The names of a process that ended first were not read. */
 static bool is_named_root(const struct report_module *row)
 {
 	return !row->parent && row->root && row->root[0];
@@ -156,7 +156,7 @@ static struct facts_module root_itself(const struct report_modules *m)
 	return f;
 }
 
-/* Whose most of it is: a module's, else an operator's; a part that is not worth a word is nobody's. */
+/* What made most of it: a module, else an operator; parts below PART_PERCENT are not named. */
 static void say_whose(char *text, const struct report *r, uint64_t peak)
 {
 	struct facts_module f = facts_of_peak_module(r), itself = root_itself(&r->modules);
@@ -228,7 +228,7 @@ static void say_when(char *text, const struct judge *j, const struct report_dev 
 		say_steps(text, f->near, f->cnt, f->is_cut ? " last" : "");
 }
 
-/* What says it to the byte. estimate refuses recordings of some steps: then, or where none is kept, one is made first. */
+/* The command that gives it to the byte. estimate refuses recordings of some steps: then, or without one, one is made first. */
 static void say_estimate(const struct judge *j, struct verdict_line *l, const char *how)
 {
 	uint32_t pid = facts_to_record(j->r);
@@ -253,7 +253,7 @@ static int is_worth(const struct judge *j, const struct report_dev *d, uint64_t 
 	       (!refused || gain >= refused->asked / GAIN_OF_REFUSED);
 }
 
-/* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
+/* The module whose checkpointing saves most, as far as the report knows: estimate gives it to the byte. */
 static void say_checkpoint(const struct judge *j, struct verdict_line *l, const struct report_dev *d)
 {
 	struct facts_module f = facts_of_checkpoint(j->r);

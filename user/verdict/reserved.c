@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of an allocator: what it reserved and never gave out. */
+/* Lines on an allocator: what it reserved and never gave out. */
 
 #include "base/text.h"
 #include "timeline/report.h"

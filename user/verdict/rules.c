@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * All rules, to be read from top to bottom: first when each of them speaks, by the thresholds of rules.h, then the table
- * of their order. What they say is in say.h's files; the numbers that they look at are in facts.h.
+ * All rules, to be read from top to bottom: first when each of them applies, by the thresholds of rules.h, then the table of
+ * their order. Their sentences are in say.h's files; the numbers that they look at are in facts.h.
  */
 #include "verdict/rules.h"
 
@@ -26,7 +26,7 @@ static enum verdict_severity when_refused(const struct judge *j)
 	return if_so(j->f->refusal != NULL, VERDICT_PROBLEM);
 }
 
-/* By a signal, which alone says nothing of memory; SIGKILL may be anybody's. */
+/* By a signal, which alone is no sign of a problem with memory; anybody may send SIGKILL. */
 static enum verdict_severity when_died(const struct judge *j)
 {
 	const struct report_oom *o = j->f->death;
@@ -36,7 +36,7 @@ static enum verdict_severity when_died(const struct judge *j)
 	return WTERMSIG((int)o->exit_status) == SIGKILL ? VERDICT_HINT : VERDICT_PROBLEM;
 }
 
-/* The traced process itself, by its own will, and not well. */
+/* The traced process itself exited with an error. */
 static enum verdict_severity when_exit(const struct judge *j)
 {
 	return if_so(!j->f->refusal && !j->f->death && j->f->exit_code, VERDICT_HINT);
@@ -44,7 +44,7 @@ static enum verdict_severity when_exit(const struct judge *j)
 
 /* --- what grows ------------------------------------------------------------------------------------------- */
 
-/* The peak that it matters beside: of several jobs what its own process has. */
+/* The peak to compare it with: of several jobs that of its own process. */
 static uint64_t leak_of(const struct judge *j, const struct report_leak *row, const struct report_dev *d)
 {
 	for (size_t i = 0; j->f->jobs.cnt > 1 && i < j->r->procs_cnt; i++)
@@ -75,7 +75,7 @@ static enum verdict_severity when_rss(const struct judge *j)
 	return if_so(grown && !j->r->leaks.cnt && !is_workers, VERDICT_HINT);
 }
 
-/* --- what is unlike its kind, or not used ------------------------------------------------------------------ */
+/* --- outliers, and unused memory --------------------------------------------------------------------------- */
 
 static enum verdict_severity when_rank(const struct judge *j)
 {
@@ -130,7 +130,7 @@ static enum verdict_severity when_holes(const struct judge *j)
 	return if_so(has_holes(j) && !is_beside_a_gpu(j), VERDICT_HINT);
 }
 
-/* Little beside a GPU's peak: behind it. */
+/* Little beside a GPU's peak: a fact behind it. */
 static enum verdict_severity when_holes_beside(const struct judge *j)
 {
 	return if_so(has_holes(j) && is_beside_a_gpu(j), VERDICT_FACT);
@@ -144,7 +144,7 @@ static enum verdict_severity when_workers(const struct judge *j)
 	return if_so(f->cnt && (is_large || f->grown >= WORKERS_LEAST), VERDICT_HINT);
 }
 
-/* Most of the memory is in no tensor, and no other rule has said more of it. */
+/* Most of the memory is in no tensor, and no other rule has explained it. */
 static int is_beside(const struct judge *j)
 {
 	const struct facts_beside *f = &j->f->beside;
@@ -198,7 +198,7 @@ static enum verdict_severity when_recompiles(const struct judge *j)
 
 /* --- the peak --------------------------------------------------------------------------------------------- */
 
-/* Of several jobs no one thing is to be done. */
+/* With several jobs there is no single advice. */
 static int is_most(const struct judge *j, uint64_t bytes)
 {
 	return !j->f->is_untraced && !j->f->is_grown && j->f->jobs.large < 2 &&
@@ -215,7 +215,7 @@ static enum verdict_severity when_state(const struct judge *j)
 	return if_so(j->f->device && !when_activations(j) && is_most(j, j->f->state), VERDICT_HINT);
 }
 
-/* Neither of them, several jobs, or what grows: of that the leak's line has said what to do. */
+/* Neither of them, or several jobs, or the peak is mostly growth: the leak's line has the advice then. */
 static enum verdict_severity when_peak(const struct judge *j)
 {
 	return if_so(j->f->device && !j->f->is_untraced && !when_activations(j) && !when_state(j), VERDICT_FACT);
@@ -223,7 +223,7 @@ static enum verdict_severity when_peak(const struct judge *j)
 
 /* --- what is known, and how complete it is ------------------------------------------------------------------ */
 
-/* Nothing grows, or it is too early to say; not of a job that ended as it rose. */
+/* Nothing grows, or it is too early to judge; not for a job that ended while memory rose. */
 static enum verdict_severity when_growth(const struct judge *j)
 {
 	return if_so(j->f->device && !j->f->is_untraced && !j->f->rise.ns && !when_leak(j) && !when_rss(j), VERDICT_FACT);
@@ -253,7 +253,7 @@ static enum verdict_severity when_complete(const struct judge *j)
 	return if_so(!when_incomplete(j), VERDICT_FACT);
 }
 
-/* --- all of them, in the order in which they speak ----------------------------------------------------------- */
+/* --- all of them, in the order of their lines ---------------------------------------------------------------- */
 
 const struct rule rules[] = {
 	{ VERDICT_OUT_OF_MEMORY, when_refused, say_refused },

@@ -10,17 +10,17 @@
 
 struct judge;
 
-/* --- the end: what was live before it is said, if it rose … */
+/* --- the end: what was live before it is printed, if it rose … */
 #define RISE_NS 2000000000ull /* … over more: in less a job begins, … */
 #define RISE_PART 5	      /* … by such a part of what it had then */
 
-/* --- what grows: of places of tensors model/growth_report.c says which ones do */
+/* --- what grows: model/growth_report.c decides which places of tensors do */
 #define LEAK_SHARE 100		    /* a place is a problem if it has grown by such a part of the peak; below it is a hint */
 #define GROWING_NS 5000000000ull    /* RSS: less time is how a job begins (REPORT_LOADING_NS: before its first step) */
 #define GROWING_LEAST (64ull << 20) /* … libraries and caches have as much */
 #define GROWING_PART 20		    /* … of all that the processes have */
-#define WORKERS_GROW_PART 2	    /* … of it DataLoader's workers make less than such a part: their own rule says more */
-#define GROWN_PART 2		    /* of the peak: it is what grows, and of that the leak's line says what to do */
+#define WORKERS_GROW_PART 2	    /* … of it DataLoader's workers make less than such a part: their own rule explains it */
+#define GROWN_PART 2		    /* of the peak: it is mostly growth: the leak's line has the advice */
 
 /* --- ranks */
 #define RANKS_LEAST 2 /* one of them with RANK_RATIO (timeline/ranks.h) times the median; of two that is the lower one */
@@ -51,7 +51,7 @@ struct judge;
 #define BESIDE_PERCENT 50	    /* of a process's anonymous memory is in no tensor, and … */
 #define BESIDE_LEAST (512ull << 20) /* … so many bytes: Python, torch and what a job imports have 150 to 300 MiB, … */
 #define BESIDE_CUDA (2ull << 30)    /* … CUDA's libraries and contexts more */
-#define BESIDE_MALLOC_PART 2	    /* such a part of it is in blocks of malloc: these say whose it is */
+#define BESIDE_MALLOC_PART 2	    /* such a part of it is in blocks of malloc: these show whose it is */
 
 /* --- a spike */
 #define SPIKE_RATIO 1.25	   /* of the median step, in … */
@@ -86,14 +86,14 @@ struct judge;
 
 #define SILENT ((enum verdict_severity)0)
 
-/* One line of the verdict, where it speaks. */
+/* One line of the verdict, if the rule applies. */
 struct rule {
 	enum verdict_kind kind;
-	enum verdict_severity (*when)(const struct judge *j); /* SILENT: it does not */
+	enum verdict_severity (*when)(const struct judge *j); /* SILENT: it does not apply */
 	void (*say)(const struct judge *j, struct verdict_line *l);
 };
 
-/* In the order in which they speak. */
+/* In the order of their lines. */
 extern const struct rule rules[];
 extern const size_t rules_cnt;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of several rules: who, and commands that read a recording. A trace that runs keeps none: they begin with making one. */
+/* Text that several rules share: processes, and commands that read a recording; without one they begin with making one. */
 #include "verdict/rules.h"
 #include "verdict/say.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * say: what a rule is given, how it puts words on its line, and the words of all rules (rules.c says when they are asked
- * for). Each finds its line with the rule's kind and severity, and bytes 0.
+ * say: what a rule is given, how it writes its line, and the sentences of all rules (rules.c: when they apply). Each is given
+ * its line with the rule's kind and severity, and bytes 0.
  */
 #ifndef MT_VERDICT_SAY_H
 #define MT_VERDICT_SAY_H
@@ -19,8 +19,8 @@
 struct judge {
 	const struct report *r;
 	const struct facts *f; /* of r */
-	const char *file, *whole; /* the recording and what of it the report is of, "job.mtr --pid 12"; the recording alone */
-	int has_file;		  /* 0: no recording is kept, and file is only a word for one */
+	const char *file, *whole; /* the recording with the options of the report, "job.mtr --pid 12"; the recording alone */
+	int has_file;		  /* 0: no recording is kept, and file is a placeholder */
 };
 
 /* For commands that choose a process or rank themselves. */
@@ -32,7 +32,7 @@ static inline struct judge of_all(const struct judge *j)
 	return all;
 }
 
-/* Whether all of it has room. */
+/* Whether all of it fits. */
 static inline int say_args(char *text, const char *fmt, va_list args)
 {
 	size_t len = strlen(text);
@@ -40,7 +40,7 @@ static inline int say_args(char *text, const char *fmt, va_list args)
 	return vsnprintf(text + len, VERDICT_BYTES - len, fmt, args) < (int)(VERDICT_BYTES - len);
 }
 
-/* Behind what a text of VERDICT_BYTES says already; cut where it is full. */
+/* Appends to a text of VERDICT_BYTES; cut where it is full. */
 static inline void say(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void say(char *text, const char *fmt, ...)
 {
@@ -51,7 +51,7 @@ static inline void say(char *text, const char *fmt, ...)
 	va_end(args);
 }
 
-/* What to type: the end of what is next, words before it. One that has no room is none. */
+/* A command, at the end of `next`, text before it. One that does not fit is left out. */
 static inline void say_command(struct verdict_line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void say_command(struct verdict_line *l, const char *fmt, ...)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Words of what is unlike its kind: a rank, a step, a moment between traced steps, a model compiled again. */
+/* Lines on outliers: a rank, a step, a moment between traced steps, a model compiled again. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 /* --- ranks ----------------------------------------------------------------------------------------------- */
 
-/* The table that has most of what it holds beyond the others. Lines of Python say more than operators, where there are any. */
+/* The table that explains most of what it holds beyond the others. Lines of Python are preferred to operators. */
 static const char *table_of(const struct report *r, const struct facts_ranks *f, uint64_t more)
 {
 	uint64_t stacks = 0, all = 0;
@@ -88,7 +88,7 @@ void say_unseen(const struct judge *j, struct verdict_line *l)
 
 #define REASON_COLS 160
 
-/* Of a number that changes: a size, or an int in a module, which dynamo takes for a constant and says so. */
+/* Of a number that changes: a size, or an int in a module, which dynamo takes for a constant and names in its reason. */
 static void say_recompile_next(const struct judge *j, struct verdict_line *l, const char *reason)
 {
 	if (strstr(reason, "size mismatch")) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * verdict: what a report concludes, in sentences: what is wrong, where bytes can be won, how high the peak is, when, of
- * what and whose, what grows, how complete it all is. What every view begins with.
+ * verdict: what a report concludes, in sentences: problems, bytes that can be saved, how high the peak is, when, of what and
+ * whose, what grows, how complete it all is. Every view begins with it.
  *
  * A report goes in, lines come out: no clock, no file, no other state. rules.c has all rules and their order, rules.h all
- * thresholds, a file for each subject the words. What is wrong comes first, then what can be won, then facts. Texts are one
- * line of safe UTF-8.
+ * thresholds, a file for each subject the sentences. Problems come first, then hints, then facts. Texts are one line of safe
+ * UTF-8.
  */
 #ifndef MT_VERDICT_VERDICT_H
 #define MT_VERDICT_VERDICT_H
@@ -32,7 +32,7 @@ enum verdict_kind {
 	VERDICT_STATE,		   /* the peak, and most of it are parameters, gradients, optimizer state */
 	VERDICT_PEAK,		   /* the peak, and neither */
 	VERDICT_NOTHING,	   /* no block was seen, or no step of those that are traced now and then */
-	VERDICT_GROWTH,		   /* nothing grows, or it is too early to say */
+	VERDICT_GROWTH,		   /* nothing grows, or it is too early to judge */
 	VERDICT_INCOMPLETE,	   /* something was lost */
 	VERDICT_COMPLETE,	   /* nothing was; what tracing cost */
 	VERDICT_RECOMPILES,	   /* torch.compile compiles again and again, or takes memory for it */
