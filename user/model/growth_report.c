@@ -4,7 +4,7 @@
  * state, caches fill. Over the rest the number of blocks must grow and go on growing (timeline/trend.h), and their
  * bytes with it.
  *
- * A tensor and the malloc block that it lies in grow together: where both layers are watched the framework's word counts.
+ * A tensor and the malloc block that it lies in grow together: where both layers are watched the framework's counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct suspect {
 	uint64_t caught, caught_here; /* of its blocks; those that `node` has allocated, more than any other */
 	uint32_t node;
 	struct holder holder; /* of an ended process, when it ended */
-	bool is_over, is_held; /* its process has ended; somebody held it */
+	bool is_over, is_held; /* its process has ended; a holder was found */
 };
 
 /* In a process that has ended, worst first. */
@@ -59,7 +59,7 @@ static struct growth_clock clock_now(const struct model *m, const struct proc *p
 	return c;
 }
 
-/* What builds a model or loads weights grows, and has made no step yet. Of what is over no more is to be known. */
+/* A process that builds a model or loads weights grows, and has made no step yet. Of an ended one no more can be known. */
 static uint32_t ticks_least(const struct model *m, const struct proc *p, const struct growth_clock *c)
 {
 	bool may_load = c->kind == GROWTH_BY_TIME && !p->gone && !m->told.ended;
@@ -122,7 +122,7 @@ static int by_growth(const void *a, const void *b)
 	return cmp_up(x->is_over, y->is_over) ?: cmp_down(x->per_second, y->per_second) ?: cmp_up(x->row, y->row);
 }
 
-/* What a process frees in its last seconds goes because it ends. */
+/* What a process frees in its last seconds it frees because it ends. */
 #define END_NS 5000000000u
 
 static bool is_wanted(const struct growth_row *r, const struct model *m, const struct proc *over)
@@ -202,7 +202,7 @@ static int suspects__walk(struct suspects *all, const struct model *m, const str
 	return 0;
 }
 
-/* What a recording lacks a live view has seen: but the two must say the same. */
+/* A live view has seen events that its recording lacks, and must show the same as a replay: these losses count, too. */
 static uint64_t lost_events(const struct model *m)
 {
 	static const uint8_t reasons[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_ORDER, MT_LOSS_PENDING,
@@ -295,7 +295,7 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 	return r->op && r->region ? 0 : -ENOMEM;
 }
 
-/* A block that has come to the place of the one that was looked for says nothing. */
+/* Not if another block has taken the place of the one that was looked for. */
 static bool holder__is_of(const struct holder *h, const struct model *m, const struct suspect *s)
 {
 	const struct block *b = blocks__find(m->blocks, h->pid, h->dev, h->addr);
@@ -304,7 +304,7 @@ static bool holder__is_of(const struct holder *h, const struct model *m, const s
 	       growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) == &m->growth.rows[s->row];
 }
 
-/* The later one. A look at a process that was about to end may have found nothing any more. */
+/* The later one. A look at a process that was about to end may find nothing any more. */
 static bool holder__is_better(const struct holder *h, const struct holder *than, bool is_over)
 {
 	if (is_over && !h->items != !than->items)
@@ -312,7 +312,7 @@ static bool holder__is_better(const struct holder *h, const struct holder *than,
 	return h->ts_ns > than->ts_ns;
 }
 
-/* As Python was looked at last. Of a process that ends now the block may be gone. */
+/* From the last look at Python. Of a process that ends now the block may be gone. */
 static const struct holder *holder_of(const struct model *m, const struct suspect *s)
 {
 	const struct holder *found = NULL;
@@ -330,7 +330,7 @@ static const struct holder *holder_of(const struct model *m, const struct suspec
 	return found;
 }
 
-/* Of memory that no container of Python holds: what holds tensors that grow beside it. */
+/* For memory that no container of Python holds: the holder of tensors that grow beside it. */
 static const struct holder *holder_beside(const struct model *m, const struct suspects *all, const struct suspect *s)
 {
 	for (size_t i = 0; i < all->cnt; i++) {
@@ -342,7 +342,7 @@ static const struct holder *holder_beside(const struct model *m, const struct su
 	return NULL;
 }
 
-/* What was found after a gap could have been other blocks, unless a container of Python was seen to have them. */
+/* Blocks found again after a gap could be others, unless a container of Python was seen to hold them. */
 static bool is_doubtful(const struct report_leak *r, const struct suspect *s)
 {
 	return s->settled.alike > s->settled.stayed / 4 && (r->held != HELD_ITSELF || r->held_items < r->blocks / 2);

@@ -4,9 +4,9 @@
  * the event before, nearly always), one record of the block table, one cell of each tally, the
  * device and the process; no allocation, no division, no search. Measured by tests/bench/bench_model.
  *
- * Nothing here fails on what an event says. What cannot be right (a device that does not exist) is
- * counted as a loss; what is merely odd (a second allocation, a free without allocation) has its own counter.
- * After a process exited its late events are not believed any more: its memory is gone.
+ * Nothing here fails on an event's contents. An impossible one (a device that does not exist) is counted
+ * as a loss; an odd one (a second allocation, a free without allocation) has its own counter.
+ * Late events of an exited process are ignored: its memory is gone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static void model__stack(struct model *m, const struct event *ev)
 			       .file = { (uint32_t)ev->addr }, .line = ev->aux, .frame_kind = ev->flags };
 
 	if (ev->seq && ev->seq <= m->stacks.defs_cnt)
-		return; /* told again to a recording that began later */
+		return; /* reported again, for a recording that began later */
 	if (stackset__define(&m->stacks, ev))
 		model__tell(m, &tl);
 	else
@@ -213,7 +213,7 @@ static void model__told_cover(struct model *m, const struct event *ev)
 	freed__begin(&m->freed);
 }
 
-/* APPLY and ACC: nodes for whoever asks what a block's operator and region are. */
+/* APPLY and ACC: nodes, where a block's operator and region are looked up. */
 static void model__apply(struct model *m, const struct event *ev)
 {
 	struct thread *t = model__thread(m, ev);
@@ -281,7 +281,7 @@ static void model__arg(struct model *m, const struct event *ev)
 		model__saved_read(m, t, ev, b);
 }
 
-/* NULL: what was launched or forked, or has become another program, is traced from its first step on; or there is no memory. */
+/* NULL: no memory, or a process that was launched, forked or execed under trace: it is traced from its first step on. */
 static struct price *proc__price(struct proc *p)
 {
 	if (p->how != EV_PROC_ATTACHED)
@@ -369,8 +369,8 @@ unsigned model__trains(const struct model *m, uint32_t pid)
 }
 
 /*
- * A reading between a step()'s begin, which is the boundary, and its counting is one too low: what two say, one after the
- * other, is believed.
+ * A reading between a step()'s begin, which is the boundary, and its counting is one too low: an offset counts once two
+ * readings in a row have it.
  */
 static void model__step_count(struct model *m, const struct event *ev)
 {
@@ -467,7 +467,7 @@ static void model__start(struct model *m, uint64_t ts_ns)
 	series_acc__init(&m->huge, ts_ns);
 }
 
-/* What was read of a process's Python. */
+/* Events read from a process's Python. */
 static void model__read(struct model *m, const struct event *ev)
 {
 	switch (ev->kind) {
@@ -563,7 +563,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	}
 }
 
-/* Without the regions of optimizers their state has to be told by another rule (flow_rules.c). */
+/* Without the regions of optimizers their state has to be found by another rule (flow_rules.c). */
 static void model__told_site(struct model *m, const struct event *ev)
 {
 	struct proc *p = ev->size ? procs__find(&m->procs, ev->pid) : NULL;
@@ -603,7 +603,7 @@ int model__handle(void *model, const struct event *ev)
 	case EV_ARG:
 		model__arg(m, ev);
 		break;
-	case MT_EV_OP_END: /* the next event says its depth itself */
+	case MT_EV_OP_END: /* the next event has its own depth */
 	case EV_TICK:
 		break;
 	case MT_EV_REGION_BEGIN:

@@ -23,8 +23,8 @@ struct report;
 struct model;
 
 /*
- * A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW, EV_WAS_MODULE, EV_TENSOR_OF, EV_TENSOR. Their ts_ns is
- * its allocation, seq not set yet, but for EV_TENSOR's, which is another thing.
+ * A block as the events that report it to a replay: EV_WAS, EV_WAS_FLOW, EV_WAS_MODULE, EV_TENSOR_OF, EV_TENSOR. Their ts_ns is
+ * its allocation; seq is not set yet, except EV_TENSOR's, which is another field.
  */
 struct model_was { /* begins with id: u64_cmp */
 	uint64_t id;
@@ -54,11 +54,11 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 void model__free(struct model *m);
 /* 0, or the timeline's error. Odd events are counted, never errors. An event_fn. */
 int model__handle(void *model, const struct event *ev);
-/* No more events: tells what was held back (TL_NODE, TL_FINAL). Reports stay as they were. As model__handle. */
+/* No more events: reports what was held back (TL_NODE, TL_FINAL). Does not change reports. Returns as model__handle. */
 int model__end(struct model *m);
 /*
- * What a recording that begins now must be told, so that its replay goes on as this model does (with
- * what was told of processes, which is not the model's to keep). 0, or fn's error.
+ * Events for a recording that begins now, so that its replay goes on as this model does (together with the
+ * events of processes, which the model does not keep). 0, or fn's error.
  */
 uint64_t model__mark(struct model *m); /* id of the newest block */
 int model__each_open(const struct model *m, event_fn fn, void *ctx); /* regions, frames and modules of all threads */
@@ -73,7 +73,7 @@ struct model_live {
 	uint64_t cpu, gpu, host;
 };
 struct model_live model__live(const struct model *m);
-/* The n-th device and the most that it ever held. 0: there are not so many. */
+/* The n-th device and its peak. 0: there are fewer. */
 int model__peak(const struct model *m, unsigned n, uint8_t *ret_dev, uint64_t *ret_peak);
 /* ns that the probes took so far by calibration, and that all followed processes used since each one's first EV_CPU. */
 void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns);
@@ -90,8 +90,8 @@ struct model_growing { /* begins with addr: u64_cmp */
 };
 int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt);
 /*
- * Blocks in a process's own memory that were allocated in traced steps and live: of which it will be asked, after a gap,
- * whether they are still there (EV_STAYED). MODEL_STAYS_MAX at most; malloc'ed. 0; -ENOMEM, and then some.
+ * Live blocks in a process's own memory that were allocated in traced steps: after a gap it is checked whether they are still
+ * there (EV_STAYED). MODEL_STAYS_MAX at most; malloc'ed. 0; -ENOMEM, with only some of them.
  */
 #define MODEL_STAYS_MAX 16384
 struct model_stay {
@@ -101,7 +101,7 @@ struct model_stay {
 };
 int model__stays(const struct model *m, struct model_stay **ret, size_t *ret_cnt);
 /*
- * Allocations that would say where what grows in a process is made: of up to MODEL_GROWING_SETS suspects of which neither a
+ * Allocations to be caught, to find where growing blocks are made: of up to MODEL_GROWING_SETS suspects of which neither a
  * stack nor WANTED_ENOUGH caught blocks (EV_CAUGHT) are known, the largest first. 0; -ENOMEM.
  */
 #define MODEL_WANTED_MAX 8
@@ -113,8 +113,8 @@ struct model_wanted {
 };
 int model__wanted(const struct model *m, uint32_t pid, struct model_wanted *ret /* MODEL_WANTED_MAX */, size_t *ret_cnt);
 /*
- * What Python calls the block at an address, or a storage that is waited for there: 1. 0: nothing yet; -ENOENT: what is
- * there has not that size. EV_TENSORs that say what is known already need not be made.
+ * 1: the name that Python has for the block at an address, or for a storage that is waited for there. 0: none yet; -ENOENT: the
+ * block there has another size. Saves EV_TENSORs whose contents are known already.
  */
 struct tensor;
 int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret);
@@ -126,11 +126,11 @@ uint64_t model__steps_of(const struct model *m, uint32_t pid);
 unsigned model__trains(const struct model *m, uint32_t pid);
 /* The latest of them by the optimizer's own count (EV_STEPS), which is the same for all ranks of a job; 0: not known. */
 uint64_t model__step_no(const struct model *m, uint32_t pid);
-/* For whoever waits for a reason to trace: the most that GPUs' drivers and allocators had; how often memory was refused. */
+/* Reasons to trace: the most that GPUs' drivers and allocators had; how often memory was refused. */
 uint64_t model__gpu_high(const struct model *m);
 uint64_t model__refusals(const struct model *m);
 int model__each_level(const struct model *m, event_fn fn, void *ctx); /* EV_LEVEL, for a recording that begins now */
-/* enum ev_level_state, and the number of the window. Where no level was told: TRACED. */
+/* enum ev_level_state, and the number of the window. TRACED if no level was reported. */
 uint8_t model__level_of(const struct model *m, uint64_t *ret_window);
 /* What windows of tracing have cost so far, of the only machine (model/core/paid.h). NULL: there are none. */
 struct paid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The ledger: every way in which a block begins and ends, and who else has to know. A block is told of to the graph and
- * to the segments before the timeline hears of it; it ends for the graph before it is counted as gone.
+ * The ledger: every way in which a block begins and ends, and what else has to know. A block is reported to the graph and to
+ * the segments before the timeline; it ends for the graph before it is counted as freed.
  */
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
@@ -64,7 +64,7 @@ static void model__untrack(struct model *m, struct block *b, const struct event 
 {
 	struct thread *t = model__thread(m, ev);
 
-	if (ev->kind == MT_EV_MUNMAP) { /* told without its depth */
+	if (ev->kind == MT_EV_MUNMAP) { /* reported without its depth */
 		graph__unmapped(m->graph, b, t, ev);
 		return;
 	}
@@ -123,7 +123,7 @@ static void model__end_late(struct model *m, struct proc *p, const struct event 
 		model__freed(m, &b, p, ev);
 }
 
-/* Where a block is allocated nothing else can lie: of a storage that others made (NumPy's, say) nobody tells the end. */
+/* Where a block is allocated nothing else can lie: the end of a storage made by others (NumPy's, say) is never reported. */
 static void model__end_overlapped(struct model *m, struct proc *p, const struct event *ev)
 {
 	uint64_t ptr;
@@ -146,7 +146,7 @@ void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
 		model__end_late(m, p, ev, ptr, 0, end - ptr);
 }
 
-/* --- of which nothing was seen since a gap began ------------------------------------------------------- */
+/* --- carried blocks: not seen since a gap began -------------------------------------------------------- */
 
 void model__ended_unseen(struct model *m, const struct block *b, struct proc *p)
 {
@@ -157,7 +157,7 @@ void model__ended_unseen(struct model *m, const struct block *b, struct proc *p)
 	model__drop(m, b, p);
 }
 
-/* Where a block is allocated none of those can lie any more. */
+/* Where a block is allocated no carried one can lie any more. */
 static void model__end_carried(struct model *m, struct proc *p, const struct event *ev)
 {
 	size_t i = carried__from(&m->carried, ev->pid, ev->dev, ev->addr);
@@ -175,7 +175,7 @@ static void model__end_carried(struct model *m, struct proc *p, const struct eve
 	}
 }
 
-/* A storage of so many bytes is where a carried block was: true: it is that; else the block has ended, and is no more. */
+/* A storage of so many bytes is where a carried block was. True: it is that block; else the block has ended. */
 static bool model__confirm(struct model *m, struct block *b, struct proc *p, uint64_t bytes)
 {
 	if (model__name_fits(b, bytes)) {
@@ -223,7 +223,7 @@ static uint32_t model__allocated(struct model *m, struct block *b, struct device
 	return stack;
 }
 
-/* No operator was open: one may stand for the line of Python that it was at. */
+/* No operator was open: one may stand for the line of Python at which it was allocated. */
 static uint32_t model__op_of_place(struct model *m, const struct attribution *a, const struct event *ev, uint8_t *ret_made)
 {
 	uint32_t row;
@@ -302,7 +302,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 
 /* --- frees ---------------------------------------------------------------------------------------- */
 
-/* Lived before the attach, or its allocation was lost: never part of live, so nothing goes below zero. */
+/* Allocated before the attach, or its allocation was lost: never part of live, so that nothing goes below zero. */
 static void model__preexisting(struct model *m, struct device *d, const struct event *ev)
 {
 	struct block b = {
@@ -318,7 +318,7 @@ static void model__preexisting(struct model *m, struct device *d, const struct e
 }
 
 /*
- * Device of the block at an address when the event does not say it (pytorch:free has no such
+ * Device of the block at an address when the event does not have it (pytorch:free has no such
  * argument): the one device that has a live block there; addresses are unique across devices.
  */
 static uint8_t model__whose(const struct model *m, const struct event *ev)
@@ -359,7 +359,7 @@ void model__take(struct model *m, const struct event *in)
 
 /* --- tensors of unknown allocation --------------------------------------------------------------------- */
 
-/* Another storage lies where a preexisting one did, whose end nobody tells (shared memory). */
+/* Another storage lies where a preexisting one did, whose end is never reported (shared memory). */
 static bool model__replaced(struct model *m, struct block *b, struct proc *p, const struct event *ev)
 {
 	struct block old;
@@ -372,9 +372,9 @@ static bool model__replaced(struct model *m, struct block *b, struct proc *p, co
 }
 
 /*
- * A pointer that is nobody's allocation may lie in the middle of a block. Looked for once a pointer, in all
- * blocks; with very many of them the search is left out rather than slow the trace down. `behind`: bytes from it on that
- * no block may begin in.
+ * A pointer without an allocation may lie in the middle of a block. Searched for once a pointer, in all
+ * blocks; with very many of them the search is left out rather than slow the trace down. `behind`: bytes from it on in
+ * which no block may begin.
  */
 static bool model__inside_other(struct model *m, const struct event *ev, uint64_t behind)
 {
@@ -413,7 +413,7 @@ void model__counts_late(struct model *m, struct block *b, struct device *d, stru
 		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
 }
 
-/* Live from now on, of no operator, and nobody's allocation. NULL: no memory (counted). */
+/* Live from now on, without an operator, and not counted as an allocation. NULL: no memory (counted). */
 static struct block *model__late(struct model *m, struct proc *p, struct device *d, const struct event *ev, uint32_t tid)
 {
 	bool live;

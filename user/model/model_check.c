@@ -81,7 +81,7 @@ static void tally__check(const struct tally *t, const struct device *d, const st
 	mt_check(allocs == d->allocs && alloc_bytes == d->alloc_bytes);
 }
 
-/* What modules have by name is part of what none made. */
+/* Bytes that modules hold by name are part of those that no module made. */
 static void held__check(const struct modules *s, const struct device *d)
 {
 	const struct tally_cell *all = s->held.devs[d->idx].cells, *none = s->tally.devs[d->idx].cells;
@@ -96,7 +96,7 @@ static void held__check(const struct modules *s, const struct device *d)
 	mt_check(live <= none->live && cnt <= none->live_count && at_peak <= cell__at_peak(none, d->epoch));
 }
 
-/* Nothing comes or goes: some of it has another name. */
+/* No bytes come or go: some have another name. */
 static void plain__check(const struct model *m)
 {
 	int64_t moved[TALLY_DEVS_MAX][CAT_MAX];
@@ -215,7 +215,7 @@ static void tensors__check_blocks(const struct model *m)
 	mt_check(!named);
 }
 
-/* What lives by phase, in all modules and in each, is what the blocks say; so is what a module's forward made. */
+/* Live bytes by phase, in all modules and in each, and what a module's forward made are sums over the blocks. */
 static void modules__check_blocks(const struct model *m)
 {
 	const struct modules *s = &m->modules;

@@ -15,7 +15,7 @@
 #include "model/state.h"
 #include "timeline/report.h"
 
-/* As its mark will say. */
+/* The number that its mark will have. */
 static uint64_t step_of(const struct proc *p)
 {
 	return p->has_steps ? p->step_number : (p->steps ? p->steps + 1 : 0);
@@ -82,7 +82,7 @@ static int fill(struct report_recompile *r, const struct model *m, const struct 
 	return r->id && r->function && r->reason && r->failed ? 0 : -ENOMEM;
 }
 
-/* But for numbers. */
+/* Equal except for numbers. */
 static bool is_same_reason(const char *a, const char *b)
 {
 	for (;; a++, b++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What all files of the model stand on: telling the timeline, and finding what an event is about. */
+/* Functions that all files of the model use: reporting to the timeline; the thread, process, device and block of an event. */
 #include "model/segments/gpu.h"
 #include "model/state.h"
 
-/* --- telling the timeline ------------------------------------------------------------------------ */
+/* --- reporting to the timeline ------------------------------------------------------------------- */
 
 void model__tell(struct model *m, const struct tl_event *tl)
 {
@@ -72,7 +72,7 @@ void model__tell_totals(struct model *m, const struct event *ev)
 		model__tell(m, &tl);
 }
 
-/* --- finding what an event is about --------------------------------------------------------------- */
+/* --- an event's thread, process, device, block ---------------------------------------------------- */
 
 static bool dev_valid(uint8_t dev)
 {

@@ -13,7 +13,7 @@ static void tell_block(void *ctx, uint8_t kind, const struct block *b, uint32_t 
 	model__tell_block(ctx, kind, b, ver, b->tid, 0, 0);
 }
 
-/* What the event's thread had open when the first tensor was told. */
+/* What the event's thread had open when the first tensor was reported. */
 static void model__catch_up(struct model *m, struct thread *t, const struct event *ev)
 {
 	for (uint8_t i = 0; i < t->regions_cnt; i++)
@@ -47,7 +47,7 @@ static struct graph *model__new_graph(struct model *m)
 	return graph__new(&env);
 }
 
-/* Names that were told before. */
+/* Passes on names that were reported before. */
 static void model__say_names(struct model *m)
 {
 	const struct tensor *t;

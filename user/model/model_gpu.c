@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Devices: the driver's layer (segments.h), and who gives out their blocks. Of a process on a device:
+ * Devices: the driver's layer (segments.h), and the source of their blocks. Of a process on a device:
  *
- *   caching allocator   told its TOTALS: its ALLOC and FREE are the blocks, nothing else ever is
- *   cudaMallocAsync     tells nothing by itself: each ASYNC segment is a block, too
- *   no caching          tells REQUEST and REQUEST_FREE alone: they are the blocks
+ *   caching allocator   has reported its TOTALS: its ALLOC and FREE are the blocks, nothing else ever is
+ *   cudaMallocAsync     reports nothing by itself: each ASYNC segment is a block, too
+ *   no caching          reports REQUEST and REQUEST_FREE alone: they are the blocks
  *
  * A process attached to in mid-run may show the other two before its first TOTALS. From then on: blocks
  * made of ASYNC segments were another library's and are dropped; those made of requests were the
  * allocator's and end with its FREE. So no byte is ever in two blocks, or in a block twice.
  *
- * An ASYNC segment whose device nobody told is of the process's only device, else of cuda:0: a thread
+ * An ASYNC segment whose device is not known is of the process's only device, else of cuda:0: a thread
  * that chose none has that one.
  */
 #include "model/segments/gpu.h"
@@ -47,7 +47,7 @@ static void model__gpu_end(struct model *m, const struct event *ev, const struct
 	model__take(m, &gone);
 }
 
-/* A block that was there before the attach and seen late as a tensor is of who frees its memory. */
+/* The source of a block that was seen late as a tensor is the allocator that frees its memory. */
 static void model__gpu_take(struct model *m, const struct event *ev, enum block_from from)
 {
 	const struct block *b = model__block_at(m, ev);
@@ -55,7 +55,7 @@ static void model__gpu_take(struct model *m, const struct event *ev, enum block_
 	if (!b || (b->from != from && !(from == FROM_ASYNC && b->late)))
 		return;
 	if (from == FROM_REQUEST && segments__has_totals(m->gpu->segs, ev->pid, (uint8_t)b->dev))
-		return; /* its FREE comes */
+		return; /* its FREE follows */
 	model__gpu_end(m, ev, b);
 }
 
@@ -151,7 +151,7 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 		if (!ev->flags)
 			model__gpu_drop_async(m, ev->pid, 0);
 		break;
-	case MT_EV_SEG_GRAPH: /* a capture that came to nothing takes its nodes with it */
+	case MT_EV_SEG_GRAPH: /* a failed capture drops its nodes */
 		if (ev->flags == MT_GRAPH_CAPTURED && !ev->addr)
 			model__gpu_drop_async(m, ev->pid, 0);
 		break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Whose events make the blocks of a device: SEG_*, TOTALS, REQUEST*, NVML. model_gpu.c says who makes a block. */
+/* Events of devices: SEG_*, TOTALS, REQUEST*, NVML. Which of them make blocks is in model_gpu.c. */
 #ifndef MT_MODEL_MODEL_GPU_H
 #define MT_MODEL_MODEL_GPU_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What a report says of devices beside their blocks. */
+/* The report of devices beside their blocks. */
 #include "model/core/check.h"
 #include "model/segments/gpu.h"
 #include "model/model_gpu.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What is learned from traced steps for allocations of others: whose steps, when, and the report. Levels at which allocations
- * are not seen between windows have nothing to label: steps seen in part while probes go or come have none, and once all
- * machines rest at such a level nothing is kept, until one rests at another.
+ * Labels for allocations of untraced steps, learned from traced ones: of which process, when, and the report. At levels that
+ * do not see allocations between windows there is nothing to label: steps seen in part while probes go or come get no labels,
+ * and once all machines rest at such a level nothing is kept, until one rests at another.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -212,7 +212,7 @@ static int report_learned__ops(const struct model *m, const struct learned_op *o
 	return rows && ret->ops && cnt != SIZE_MAX ? 0 : -ENOMEM;
 }
 
-/* The sums with what lives and is under way. */
+/* The sums, with live blocks and the step under way. */
 static void model__learned_sums(const struct model *m, struct learned_sums *sums, struct learned_op *ops)
 {
 	uint64_t now_ns = model__learned_ns(m);
@@ -228,7 +228,7 @@ static void model__learned_sums(const struct model *m, struct learned_sums *sums
 			learned_proc__sum(p->learned, now_ns, sums, ops);
 }
 
-/* What has a label, and what has none, are parts of all that lived. */
+/* Labelled and unlabelled bytes are parts of all live ones. */
 void model__learned_check(const struct model *m)
 {
 	struct learned_sums *sums = malloc(sizeof(m->learned->devs));

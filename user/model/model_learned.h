@@ -20,7 +20,7 @@ void model__learned_check(const struct model *m);
 void model__learned_allocated(struct model *m, const struct block *b, struct proc *p, bool is_blind);
 void model__learned_freed(struct model *m, const struct block *b, struct proc *p);
 void model__learned_live(struct model *m, const struct device *d); /* others came */
-/* From now on data flow or Python say what it is. */
+/* From now on its label is measured, by data flow or Python. */
 void model__learned_measured(struct model *m, const struct block *b, struct proc *p);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Levels of tracing, and the gaps between windows of it (EV_LEVEL). A session says when its probes go and when all are there
- * again; which steps that makes is decided here, by their boundaries, so that a replay decides the same.
+ * Levels of tracing, and the gaps between windows of it (EV_LEVEL). A session reports when its probes go and when all are set
+ * again; which steps count is decided here, by their boundaries, so that a replay decides the same.
  *
- *   GAP        probes go, or come: no operator is believed, blocks are carried
+ *   GAP        probes go, or come: operators are ignored, blocks are carried
  *   REST       nothing is under way, and probes are missing
  *   ARMED      all probes are set, in the middle of a step
- *   FIRST      the first whole step: what is still there of the carried blocks is used, named, freed or built upon
- *   TRACED     whole steps: the only ones of which byte·time and peaks count. What nobody saw has left before
- *   TAIL       behind the last one, until probes go: all is seen, and nothing counts
+ *   FIRST      the first whole step: carried blocks that still exist are used, named, freed or allocated over
+ *   TRACED     whole steps: the only ones of which byte·time and peaks count. Carried blocks that were not seen have ended
+ *   TAIL       after the last one, until probes go: all is seen, and nothing counts
  *
  * A carried block ends by its free, by an allocation at its place or across its edge, or unseen: when the first step is
- * over and no operator was given it, and no look at Python's names that began since all probes were set found it. It has left
- * then, as what a process leaves behind has, and is counted as unseen; if it lived after all it is seen late when it is used.
+ * over and no operator was given it, and no look at Python's names that began since all probes were set found it. It then ends
+ * like the blocks of an exited process, and is counted as unseen; if it is live after all it is seen late when it is used.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 
 /* --- carried blocks --------------------------------------------------------------------------------------------- */
 
-/* What is made again by its segments was never out of sight. */
+/* Blocks that are made again from their segments were never out of sight. */
 static bool is_carried(const struct block *b)
 {
 	return b->from != FROM_ASYNC;
@@ -113,14 +113,14 @@ static void model__tell_gap(struct model *m, bool begins)
 	model__tell(m, &(struct tl_event){ .ts_ns = m->now_ns, .kind = TL_GAP, .version = begins });
 }
 
-/* What marks in the gap took for high does not count. */
+/* Highest values that marks saw in the gap do not count. */
 static void proc_side__begin(struct proc_side *s, uint64_t now_ns)
 {
 	s->high = s->live;
 	proc_side__raise(s, false, now_ns);
 }
 
-/* From here on peaks count again, and what lives already may be one. */
+/* From here on peaks count again, and what is live already may be one. */
 static void model__raise_peaks(struct model *m)
 {
 	struct proc *p;
@@ -163,7 +163,7 @@ static bool model__all_traced(const struct model *m)
 	return true;
 }
 
-/* Where several machines were recorded what is counted together is what was traced on all of them. */
+/* With several machines sums count only the time that was traced on all of them. */
 static void model__settle_gap(struct model *m)
 {
 	bool traced = model__all_traced(m);
@@ -182,7 +182,7 @@ static void model__settle_gap(struct model *m)
 	model__tell_gap(m, !traced);
 }
 
-/* What was seen of the step that is under way is all that will be. */
+/* No more will be seen of the step under way. */
 static void model__cut_graphs(struct model *m, uint32_t machine)
 {
 	struct proc *p;
@@ -197,7 +197,7 @@ static void model__cut_graphs(struct model *m, uint32_t machine)
 	}
 }
 
-/* When probes of allocations go; and where a recording begins while they are away, or before it is known who is still there. */
+/* When probes of allocations go; and where a recording begins without them, or before it is known which blocks remain. */
 static bool sampler__carries(const struct sampler *s, uint8_t before)
 {
 	if (s->state == EV_LEVEL_ARMED)
@@ -206,7 +206,7 @@ static bool sampler__carries(const struct sampler *s, uint8_t before)
 	       (s->state == EV_LEVEL_GAP || before >= EV_LEVEL_FIRST);
 }
 
-/* Of the process whose steps are counted; a rank by itself may be another one. */
+/* Of the process whose steps are counted; in the model of one rank that may be another process. */
 static uint64_t sampler__step_no(const struct sampler *s, const struct model *m)
 {
 	const struct proc *p = procs__find(&m->procs, s->pid);
@@ -264,7 +264,7 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 	model__settle_gap(m);
 }
 
-/* No mark is set any more: the boundary that comes next is none of the step that is under way. */
+/* No mark is set any more: the next boundary does not end the step that is under way. */
 static void model__steps_rest(struct model *m, struct sampler *s)
 {
 	struct proc *p;
@@ -294,7 +294,7 @@ void model__levels_done(struct model *m)
 
 /* --- events ----------------------------------------------------------------------------------------------------------- */
 
-/* Nobody saw what became of it: its memory is seen again where a file goes on with it. */
+/* What became of its memory was not seen: it is seen again where a file goes on with the process. */
 static void model__leave(struct model *m, struct proc *p)
 {
 	const struct block *b;
@@ -399,7 +399,7 @@ static enum paid_step sampler__paid_step(const struct sampler *s, const struct p
 	return is_whole && s->state == EV_LEVEL_TRACED ? PAID_TRACED : PAID_BESIDE;
 }
 
-/* The next boundary is that of the first traced step. Where nobody knows numbers it is any. */
+/* Whether the next boundary may begin the first traced step. Where numbers are not known any may. */
 static bool sampler__may_begin(const struct sampler *s, const struct proc *p)
 {
 	uint64_t no = proc__step_no(p);
@@ -445,14 +445,14 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 		model__sample_begins(m, p);
 }
 
-/* A recording that begins in the middle: nothing is known there of what is seen late now, so it waits for a whole step. */
+/* For a recording that begins in the middle: blocks seen late now are not in it, so it waits for a whole step. */
 int model__each_level(const struct model *m, event_fn fn, void *ctx)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < m->levels.cnt && !r; i++) {
 		const struct sampler *s = &m->levels.samplers[i];
-		bool has_all = s->is_all && s->state == EV_LEVEL_TRACED; /* nothing but traced steps comes: no gap is told */
+		bool has_all = s->is_all && s->state == EV_LEVEL_TRACED; /* only traced steps follow: no gap is reported */
 		uint8_t state = s->state == EV_LEVEL_FIRST ? EV_LEVEL_ARMED : s->state;
 		struct event ev = { .ts_ns = m->now_ns, .kind = EV_LEVEL, .aux = s->pid, .flags = state, .depth = s->level,
 				    .addr = s->window,
@@ -487,7 +487,7 @@ const struct paid *model__paid(const struct model *m)
 /* Of several machines the one that has lost most, by the time since the first event. */
 static void model__report_paid(const struct model *m, struct report_sampling *ret)
 {
-	double took_ns = (double)(m->now_ns - m->start_ts_ns - model__paused_ns(m)); /* noise below 0 is nothing: ret has 0 */
+	double took_ns = (double)(m->now_ns - m->start_ts_ns - model__paused_ns(m)); /* below 0 is noise: ret keeps its 0 */
 
 	for (size_t i = 0; i < m->levels.cnt && took_ns > 0; i++) {
 		double ratio = paid__all(&m->levels.samplers[i].paid, m->now_ns) / took_ns;
@@ -497,7 +497,7 @@ static void model__report_paid(const struct model *m, struct report_sampling *re
 	}
 }
 
-/* Gaps that were joined stay one: of it some was traced. */
+/* Joined gaps stay one, of which a part was traced. */
 static int model__report_gaps(const struct model *m, struct report_sampling *ret)
 {
 	ret->gaps = calloc(m->gaps.cnt + 1, sizeof(*ret->gaps));
@@ -533,7 +533,7 @@ static int model__report_windows(const struct model *m, struct report_sampling *
 	return 0;
 }
 
-/* Of several machines the one that it was the longest for. */
+/* Of several machines the one with the longest time. */
 static uint64_t model__uncounted_ns(const struct model *m)
 {
 	uint64_t ret = 0;

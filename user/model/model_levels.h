@@ -21,14 +21,14 @@ struct sampler {
 	uint64_t align; /* the first traced one has a multiple of that as its number; 0: any */
 	uint64_t since_ns, set_ns;   /* of the state; of the last ARMED */
 	uint64_t row;		     /* of the window under way: its number among all machines', from 1; 0: it has none */
-	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; how long so, before */
-	bool is_all;		     /* this window goes on until it is told: somebody wanted all steps */
+	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; for how long before that */
+	bool is_all;		     /* all steps are wanted: this window goes on until an event ends it */
 	bool has_rested, rests_blind; /* blind: at its last rest allocations were not seen */
 	double budget;		     /* share of the time that may be lost; 0: none was set */
 	struct paid paid;	     /* by the process whose steps are counted */
 };
 
-#define LEVELS_KEPT 64 /* windows that are told one by one: the latest */
+#define LEVELS_KEPT 64 /* windows that are reported one by one: the latest */
 
 struct levels {
 	struct sampler *samplers; /* none: all the time is traced */
@@ -40,7 +40,7 @@ struct levels {
 /* model_core.c */
 struct sampler *model__sampler(const struct model *m, uint32_t pid); /* of its machine; NULL: none */
 bool model__is_blind(const struct model *m, uint32_t pid); /* probes of its operators may be missing */
-/* What is allocated now, or is over with this boundary, is of a step that is seen whole: it may be told to grow. */
+/* What is allocated now, or ends with this boundary, is of a step that is seen whole: growth may count it. */
 bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary);
 /* model_levels.c */
 void model__level(struct model *m, const struct event *ev); /* EV_LEVEL, EV_PAUSE */

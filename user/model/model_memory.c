@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A recording that begins in the middle: what this model knows, as events (model_was.c: a model that is told them). What
- * the graph knows of a block goes along, so that what is made of it later gets the label that it would have had.
+ * A recording that begins in the middle: what this model knows, as events (model_was.c: a model that reads them), with what
+ * the graph knows of a block, so that later blocks made from it get the same labels.
  */
 #include "event/packed.h"
 #include "model/flow/flow.h"
@@ -64,7 +64,7 @@ int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx,
 	return r;
 }
 
-/* Whose forward and backward it is in, with the innermost frame, which says whether that is inside of a node. */
+/* The modules of its forward and backward, with the innermost frame, which shows whether that is inside of a node. */
 static int thread__tell_module(const struct thread *t, const struct model *m, event_fn fn, void *ctx)
 {
 	struct event ev = { .ts_ns = m->now_ns, .kind = EV_MODULE_AT, .pid = t->pid, .tid = t->tid, .depth = t->depth,

@@ -2,10 +2,10 @@
 /*
  * Whose forward or backward made a block, and in which phase, without annotations.
  *
- * Of an allocation it is told just before it whose forward runs (EV_MODULE_AT), by the thread's Python frames. With a node of
- * backward open a module's forward is recomputation (activation checkpointing), and without one the block belongs to the
- * module whose forward made that node. Regions of optimizers are theirs. A thread is in a forward pass from the first
- * allocation in a module until its process enters a node (fw_bw_boundary) or an optimizer: the loss is part of it. With
+ * The module whose forward runs is reported just before an allocation (EV_MODULE_AT), from the thread's Python frames. With a
+ * node of backward open a module's forward is recomputation (activation checkpointing); where no forward runs then, the block
+ * belongs to the module whose forward made that node. Regions of optimizers are theirs. A thread is in a forward pass from the
+ * first allocation in a module until its process enters a node (fw_bw_boundary) or an optimizer: the loss is part of it. With
  * grad mode off, and no forward under way, it is evaluation.
  *
  * Where Python cannot be read, regions that tools/python's annotate() puts around forwards are modules as far as phases go.
@@ -25,7 +25,7 @@
 
 /* --- marks ---------------------------------------------------------------------------------------------------- */
 
-/* From that time on, which is not after now, all was. What is told of a gap are times alone. */
+/* All was traced from that time on, which is not after now. Gaps are known by their times alone. */
 static bool model__was_traced(const struct model *m, uint64_t since_ns)
 {
 	return gaps__clock(&m->gaps, m->now_ns) - gaps__clock(&m->gaps, since_ns) == m->now_ns - since_ns &&
@@ -141,7 +141,7 @@ static void enter_forward(struct model *m, struct thread *t)
 	p->in_forward = true;
 }
 
-/* Forwards of other threads are over as well: backward of a GPU has a thread of its own. */
+/* Ends forwards of other threads as well: backward of a GPU has a thread of its own. */
 static void leave_forward(struct proc *p)
 {
 	p->forward_no += p->in_forward;
@@ -209,7 +209,7 @@ static void look_at_phase(struct model *m, struct thread *t, bool in_node, uint8
 		set_phase(m, t, now);
 }
 
-/* What is allocated outside of all that is known is nobody's, though the phase before it may go on behind it. */
+/* Memory allocated outside of all known frames and regions has no phase, though the phase before may go on after it. */
 static enum phase phase_of_alloc(const struct thread *t, bool in_node)
 {
 	bool is_inside = t->phase == PHASE_BACKWARD || t->phase == PHASE_RECOMPUTE || t->phase == PHASE_OPTIMIZER;
@@ -217,7 +217,7 @@ static enum phase phase_of_alloc(const struct thread *t, bool in_node)
 	return is_inside && !in_node && !t->optimizers ? PHASE_OTHER : t->phase;
 }
 
-/* As far as is known when it is entered: its first allocation may tell more. */
+/* As far as is known at its entry: its first allocation may show more. */
 enum phase model__phase_of_op(const struct thread *t, bool in_node)
 {
 	if (t->phase == PHASE_FORWARD && !is_in_forward(t))
@@ -236,7 +236,7 @@ static bool begins_with(const struct model *m, name_id name, const char *prefix)
 	return !strncmp(names__get(m->names, name), prefix, strlen(prefix));
 }
 
-/* Regions are as many as the thread says after the event. */
+/* Counts the regions that the thread has open after the event. */
 static void count_regions(struct thread *t)
 {
 	t->optimizers = t->module_regions = t->loaders = 0;
@@ -343,13 +343,13 @@ static bool is_the_modules_own(const struct block *b)
 	       b->named;
 }
 
-/* Made since modules are told of, or before the attach: else it may be this very module's. */
+/* Made since modules are reported, or before the attach: else it may be this very module's. */
 static bool is_origin_known(const struct proc *p, const struct block *b)
 {
 	return b->module || b->late || b->allocated_ts_ns > p->module_ts_ns;
 }
 
-/* Whose operator it was is known by now. */
+/* The module of the operator is known by now. */
 static void settle_used(struct model *m, struct thread *t)
 {
 	bool is_forward = t->phase == PHASE_FORWARD || t->phase == PHASE_EVALUATION;
@@ -386,14 +386,14 @@ void model__module_at(struct model *m, const struct event *ev)
 	if (row && !t->proc->has_module)
 		t->proc->module_ts_ns = m->now_ns;
 	t->proc->has_module |= row != 0;
-	/* with grad mode off it may be a generated forward: the allocation that comes next says it */
+	/* with grad mode off it may be a generated forward: the next allocation shows it */
 	if (row && !(t->no_grad && t->proc->has_graphs))
 		look_at_phase(m, t, thread__in_node(t, ev), 0);
 }
 
 /*
- * Only operators of a forward: what a saved tensor is used for in backward is no output. An operator's arguments are told
- * when it begins, a change of module with what is allocated in it: so they wait for that, or for the next operator.
+ * Only operators of a forward: a use of a saved tensor in backward is no output. An operator's arguments are reported when it
+ * begins, a change of module with the first allocation in it: so arguments wait for that, or for the next operator.
  */
 void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Phases and their marks; whose forward or backward made a block: EV_MODULE, EV_MODULE_AT, EV_WAS_MODULE. */
+/* Phases and their marks; the module whose forward or backward made a block: EV_MODULE, EV_MODULE_AT, EV_WAS_MODULE. */
 #ifndef MT_MODEL_MODEL_MODULES_H
 #define MT_MODEL_MODEL_MODULES_H
 
@@ -20,8 +20,8 @@ void model__module_at(struct model *m, const struct event *ev);
 void model__module_was(struct model *m, const struct event *ev);
 bool model__module_memory(const struct model *m, const struct block *b, struct event *ret); /* its EV_WAS_MODULE; false: none */
 /*
- * Gradients are cleared: an optimizer's zero_grad() begins, or one is freed outside of backward. Where the optimizer is
- * compiled, and no region tells of its step, that is over by then.
+ * Gradients are cleared: an optimizer's zero_grad() begins, or one is freed outside of backward. The step of a compiled
+ * optimizer, which no region shows, is over by then.
  */
 void model__phase_cleared(struct model *m, const struct thread *t);
 /* Of a block that is being allocated: its module and phase, before it is counted. graph: enum ev_place, of generated code. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What a report says of modules, their operators, and phases (model_modules.c). */
+/* The report of modules, their operators, and phases (model_modules.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void add_sum(struct report_module_sum *to, const struct report_module_sum
 	}
 }
 
-/* What no module made is the module's that has it by name. */
+/* A block that no module made belongs to the module that holds it by name. */
 static void add_held(const struct model *m, uint32_t row, struct report_module_sum *ret)
 {
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
@@ -246,7 +246,7 @@ static size_t shown_pairs(const struct model *m, struct op_module *all)
 	return cnt;
 }
 
-/* All of them: which are the heaviest depends on the phase that a view is about. */
+/* All of them: which are the heaviest depends on the view's phase. */
 static int report_ops(const struct model *m, struct report *r)
 {
 	const struct op_modules *s = &m->op_modules;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Post-mortems: what things were like when memory was refused for good, or when a process was killed.
- * REPORT_OOMS_MAX are kept, the last ones of those that weigh most: workers that are sent away at a job's end, and
- * those that are killed with it, do not push out what the job died of.
+ * Post-mortems: the state when memory was refused for good, or when a process was killed.
+ * REPORT_OOMS_MAX are kept, the last ones of the most important kind: workers that are terminated at a job's end, and
+ * those that are killed with it, do not displace the cause.
  *
- * A driver's call that failed for want of memory is held as one until the same thread gets as much:
- * then an allocator has given back what it kept and tried again. Failures of one thread within a moment
- * (the driver's, the allocator's word on it, a handler that tries again) are one.
+ * A driver's call that failed for want of memory counts as a refusal unless the same thread then gets as much:
+ * an allocator has freed its cache and tried again. Failures of one thread within a moment (the driver's,
+ * the allocator's report of it, a handler that tries again) are one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@
 
 struct oom {
 	uint8_t kind, dev;
-	bool killed; /* by the kernel's OOM killer: its mark was seen, or it took somebody then */
+	bool killed; /* by the kernel's OOM killer: its mark was seen, or it killed a process then */
 	bool marked;
 	bool open; /* a failure that may still be made good by a second try */
 	uint64_t ts_ns, asked, failed_bytes, times;
@@ -39,7 +39,7 @@ struct oom {
 		uint64_t live;
 	} ops[REPORT_OOM_OPS];
 	size_t ops_cnt;
-	struct peak_freed blocks[REPORT_OOM_BLOCKS]; /* a heap, sorted when told */
+	struct peak_freed blocks[REPORT_OOM_BLOCKS]; /* a heap, sorted for the report */
 	size_t blocks_cnt;
 	struct report_seg_row segs[REPORT_OOM_SEGS];
 	size_t segs_cnt;
@@ -79,7 +79,7 @@ static enum weight oom__weight(const struct oom *o)
 	return signal_sends_away(WTERMSIG((int)o->status)) ? WEIGHS_SENT_AWAY : WEIGHS_DEATH;
 }
 
-/* NULL: all that are kept weigh more than one who was sent away. */
+/* NULL: all that are kept are more important than a terminated process. */
 static struct oom *oom_log__add(struct oom_log *l, const struct oom *o)
 {
 	size_t i = 0;
@@ -202,7 +202,7 @@ static struct oom *model__last_refusal(struct model *m, const struct event *ev)
 	return o && o->kind != OOM_DEATH && o->pid == ev->pid && o->tid == ev->tid ? o : NULL;
 }
 
-/* The entry for a refusal: a new one, or the one that this is another word on. */
+/* The entry for a refusal: a new one, or an existing one that is reported again. */
 static struct oom *model__refusal(struct model *m, const struct event *ev, uint8_t kind, bool *ret_same)
 {
 	struct oom *o = model__last_refusal(m, ev);
@@ -286,7 +286,7 @@ void model__oom_retried(struct model *m, const struct event *ev)
 
 /* --- deaths ------------------------------------------------------------------------------------------------ */
 
-/* By time alone: only where the kernel does not tell its victims. */
+/* By time alone: only where the kernel does not report its victims. */
 static bool oom_log__guesses(const struct oom_log *l)
 {
 	return !l->victims_told;

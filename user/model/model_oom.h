@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Post-mortems: what was there when memory was refused, or a process died. */
+/* Post-mortems: the state when memory was refused, or a process was killed. */
 #ifndef MT_MODEL_MODEL_OOM_H
 #define MT_MODEL_MODEL_OOM_H
 

@@ -13,7 +13,7 @@
 #include "model/model_learned.h"
 #include "model/state.h"
 
-/* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */
+/* Drops all blocks of an address space that is gone. Walks the whole table, but only if there are any. */
 static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
 {
 	const struct block *b;
@@ -56,7 +56,7 @@ static void model__use(struct model *m, const struct event *ev, struct proc *p)
 	model__rss_changed(m);
 }
 
-/* Its memory, its threads and what is known of both. */
+/* Drops its memory, its threads and what is known of both. */
 static void model__drop_image(struct model *m, uint32_t pid, struct proc *p)
 {
 	if (m->graph)
@@ -78,7 +78,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	model__drop_image(m, pid, p);
 	if (!p->listed)
 		return;
-	free(p->lately); /* nothing is told of it any more */
+	free(p->lately); /* nothing is reported of it any more */
 	model__learned_drop(m, p);
 	p->lately = NULL;
 	procs__exited(&m->procs, p);
@@ -151,7 +151,7 @@ static void model__gone(struct model *m, const struct event *ev)
 	model__exited(m, ev->pid, p ? p : &m->procs.other);
 }
 
-/* The kernel's word on a death may come after ours. */
+/* The kernel's report of an exit may come after ours. */
 static void model__exit(struct model *m, const struct event *ev)
 {
 	struct proc *p = procs__find(&m->procs, ev->pid);
@@ -187,7 +187,7 @@ static void model__comm(struct model *m, const struct event *ev, struct proc *p)
 		m->main_comm = ev->name;
 }
 
-/* What only a process that is there can tell. */
+/* Events that only a running process can have. */
 static void model__living(struct model *m, const struct event *ev)
 {
 	bool full = false;
@@ -195,7 +195,7 @@ static void model__living(struct model *m, const struct event *ev)
 
 	m->lost[MT_LOSS_THREADS] += full;
 	if (ev->kind == EV_CPU) {
-		proc__set_cpu(p, ev->size); /* the last reading of a process may be of its corpse */
+		proc__set_cpu(p, ev->size); /* the last reading of a process may be of its zombie */
 		return;
 	}
 	if (p->gone == 1)

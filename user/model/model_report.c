@@ -68,7 +68,7 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 		};
 	for (int c = 0; c < CAT_MAX; c++)
 		r->live += r->cats[c].live;
-	if (!d->peak && r->live) { /* nothing was traced yet: it is as high as what is there */
+	if (!d->peak && r->live) { /* nothing was traced yet: the peak is what is live */
 		r->peak = r->live;
 		r->peak_ts_ns = now_ns;
 		for (int c = 0; c < CAT_MAX; c++)
@@ -158,7 +158,7 @@ static int ranked__cmp(const void *pa, const void *pb)
 	       cmp_down(a->op.count, b->op.count) ?: strcmp(a->name, b->name) ?: cmp_up(a->row, b->row);
 }
 
-/* `none` is what has no name. */
+/* `none` gets what has no name. */
 static int model__report_tally(const struct model *m, const struct tally *t, size_t top, struct report_ops *r)
 {
 	struct ranked *ranked = ranked_all(m, t);
@@ -193,7 +193,7 @@ static int model__report_ops(const struct model *m, size_t top, struct report *r
 {
 	int err = model__report_tally(m, &m->regions, top, &r->regions);
 
-	r->regions.none = (struct report_op){ 0 }; /* what is outside of regions is nobody's question */
+	r->regions.none = (struct report_op){ 0 }; /* blocks outside of regions are not reported */
 	err = err ? err : model__report_tally(m, &m->ops, top, &r->ops);
 	if (err)
 		return err;
@@ -237,7 +237,7 @@ static uint64_t side_live(const struct model *m, const struct proc_side *s)
 	return gaps__is_open(&m->gaps) && s->peak && s->traced_live < s->live ? s->traced_live : s->live;
 }
 
-/* In a gap what lives is all that is known, where nothing was traced before. */
+/* In a gap only live bytes are known, where nothing was traced before. */
 static uint64_t side_peak(const struct model *m, const struct proc_side *s)
 {
 	return s->peak || !gaps__is_open(&m->gaps) ? s->peak : s->live;
@@ -307,7 +307,7 @@ static int model__report_procs(const struct model *m, struct report *r)
 	return 0;
 }
 
-/* --- what memtrace says of itself ----------------------------------------------------------------- */
+/* --- memtrace's reports of itself ----------------------------------------------------------------- */
 
 static int by_fired(const void *a, const void *b)
 {
@@ -331,7 +331,7 @@ static int model__report_symbols(const struct model *m, struct report_probes *r)
 		uint32_t row = key < m->ops.row_of_cnt ? m->ops.row_of[key] : 0;
 
 		if (s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP)
-			fired = row ? m->ops.rows[row].count : 0; /* row 0 is that of the nameless */
+			fired = row ? m->ops.rows[row].count : 0; /* row 0 is for those without a name */
 		r->symbols[i] = (struct report_symbol){ .name = copy_name(m, s->name), .source = s->source,
 							.found = s->found, .attached = s->attached,
 							.fired = fired };
@@ -408,8 +408,8 @@ void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *re
 }
 
 /*
- * The most that the job can have lost. Of a process's CPU time no more counts than has passed by the clock: threads that wait
- * for the one that is probed lose what it loses. And without us the job would have had our CPU time as well.
+ * The most that the job can have lost. A process's CPU time counts up to the time passed by the clock: threads that wait for
+ * the probed one lose the same time. Without memtrace the job would have had its CPU time as well.
  */
 static double model__overhead_most(const struct model *m)
 {

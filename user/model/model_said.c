@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Which block a name is of. A name was read some milliseconds before it is told, from memory that the job
+ * Which block a name is of. A name was read some milliseconds before it is reported, from memory that the job
  * changes meanwhile: it holds for the block at that address only if that one was allocated before the reading began
  * and has the size that was read.
  *
- * A storage from before the attach has no block until an operator is given it, or its name comes. By its name it is seen if
- * its end will be, too: torch's allocators gave it out, and their probes were set before the look began; nothing was freed at
- * its address since then, and no other block lies there. Else the name waits, and is forgotten as soon as anything is allocated
- * or freed there. One that came before the probes is said again by the next look (model__tensor_at does not know it), as is one
- * where another block lies, and one whose address was freed, which is not kept at all.
+ * A storage from before the attach has no block until an operator is given it, or its name comes. By its name it is seen late
+ * if its end will be seen, too: torch's allocators gave it out, and their probes were set before the look began; nothing was
+ * freed at its address since then, and no other block lies there. Else the name waits, and is dropped as soon as anything is
+ * allocated or freed there. A name from before the probes is reported again by the next look (model__tensor_at does not know
+ * it), as is one where another block lies, and one whose address was freed, which is not kept at all.
  *
  * A forked child has its parent's objects, and so their names. What the parent has or had at that address is the parent's: the
  * child shares the pages (a loader's worker has the whole model). It counts there once, unless an operator of the child is
@@ -38,7 +38,7 @@ void model__tensor_of(struct model *m, const struct event *ev)
 	m->tensor_of = *ev;
 }
 
-/* What becomes of tensors was seen since the look began. */
+/* All that happens to tensors was seen since the look began. */
 static bool is_covered(const struct model *m, const struct proc *p, uint64_t age_ns)
 {
 	return m->graph && p && !p->gone && p->covered_ns && p->covered_ns + age_ns <= m->now_ns;
@@ -53,9 +53,9 @@ static bool is_old(const struct model *m, const struct proc *p, const struct eve
 enum { ANCESTORS = 8 };
 
 /*
- * A parent's, which was inherited by a fork; known of a fork that was seen, else by what lies or lay at that address. What lay
- * there once is a guess that errs the more the more was freed (core/freed.h): a rank's launcher, whose command line is another,
- * is not asked for it.
+ * A parent's, inherited by a fork: known if the fork was seen, else from what lies or lay at that address. The latter is a
+ * guess that is wrong more often the more was freed (core/freed.h): not made for a rank's launcher, which has another command
+ * line.
  */
 static bool is_inherited(const struct model *m, const struct proc *p, const struct event *ev)
 {
@@ -87,7 +87,7 @@ static void wait(struct model *m, const struct event *ev, const struct tensor *n
 	t->b = key.b;
 }
 
-/* A look at its name that began when all probes were set: it lives. */
+/* Its name was found by a look that began when all probes were set: the block is live. */
 static void confirm(const struct model *m, struct block *b, uint64_t seen_ns)
 {
 	const struct sampler *s = model__sampler(m, b->pid);

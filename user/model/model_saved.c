@@ -5,11 +5,11 @@
  * A backward pass begins with the first backward node after an operator that ran outside of all nodes, and is over with the
  * next such operator: so each forward has its backward, several before an optimizer's step (gradients are accumulated) and two
  * over one graph (gradients of gradients) are several. Kept is a block that was there when the pass began, if an operator in a
- * node was given it (saved tensors go to operators), or if it was freed in a node (autograd lets go of what a node saved when
- * the node is over; nobody sees what compiled code and boxed calls are given), or if a node that Python defined says that it
- * has saved it. What a node itself is given is a gradient.
- * What AccumulateGrad and its hooks, or an optimizer in such a hook, are given is theirs. Parameters, their gradients and
- * state, and buffers are the model's, whether autograd keeps them too or not.
+ * node was given it (saved tensors go to operators), or if it was freed in a node (autograd frees what a node saved when
+ * the node is over; arguments of compiled code and boxed calls are not seen), or if a node that Python defined has reported
+ * it as saved. A node's own arguments are gradients.
+ * Blocks given to AccumulateGrad and its hooks, or to an optimizer in such a hook, do not count. Parameters, their gradients
+ * and state, and buffers are the model's, whether autograd keeps them too or not.
  */
 #include <string.h>
 
@@ -40,7 +40,7 @@ const struct block *model__saved_alive(const struct model *m, const struct proc 
 	return b && b->id == k->id ? b : NULL;
 }
 
-/* What is known by now of those that live. */
+/* Updates live ones with what is known by now. */
 static void sort_out(const struct model *m, const struct proc *p, struct saved_pass *pass)
 {
 	for (uint32_t i = 0; i < pass->blocks.cnt; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Names of blocks, from when one gets its name (model_said.c) until it ends. What kind of tensor it is goes to the data flow as
- * evidence (graph__said). Where a category says otherwise all the same, the report counts it.
+ * Names of blocks, from when one gets its name (model_said.c) until it ends. Its kind of tensor goes to the data flow as
+ * evidence (graph__said). Where the category contradicts it all the same, the report counts it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ bool model__name_fits(const struct block *b, uint64_t bytes)
 	return is_gpu((uint8_t)b->dev) ? bytes <= b->size : bytes == b->size;
 }
 
-/* Gradients have names that come and go with the looks. */
+/* Names of gradients come and go with the looks: not counted. */
 static uint64_t lasting(const struct tensor *t, const struct block *b)
 {
 	return t->kind == EV_TENSOR_GRADIENT ? 0 : b->size;
@@ -135,7 +135,7 @@ struct peak_freed model__with_name(const struct model *m, const struct block *b)
 
 /* --- report ------------------------------------------------------------------------------------------------ */
 
-/* What a kind is as a category; unknown: there is none that it would have to be. */
+/* The category that a kind must have; unknown: it may have any. */
 static enum category category_of(uint8_t kind)
 {
 	switch (kind) {

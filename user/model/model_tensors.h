@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What Python calls a block (model_tensors.c), and which block a name is of (model_said.c). */
+/* Python's names of blocks (model_tensors.c), and the block of a name (model_said.c). */
 #ifndef MT_MODEL_MODEL_TENSORS_H
 #define MT_MODEL_MODEL_TENSORS_H
 
@@ -19,7 +19,7 @@ void model__tensor_of(struct model *m, const struct event *ev);
 bool model__name_fits(const struct block *b, uint64_t bytes); /* of a storage; the GPU's allocator rounds up */
 void model__name_block(struct model *m, struct block *b, const struct tensor *name);
 void model__tensor_late(struct model *m, struct block *b); /* a block from before the attach is known now */
-/* A named block is dead; what it was called, if that is known. */
+/* A named block was freed; returns its name, if known. */
 void model__unname(struct model *m, const struct block *b, name_id *ret_key, name_id *ret_path);
 void model__not_held(struct model *m, const struct block *b); /* a module has made a named block */
 struct peak_freed model__with_name(const struct model *m, const struct block *b); /* one that lives */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A model that is told what another one knew (model_memory.c): blocks that live from now on, and are nobody's allocations. */
+/* A model that reads what another one knew (model_memory.c): blocks that are live from now on, and no allocations. */
 #include "event/packed.h"
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
@@ -22,7 +22,7 @@ static void model__was_flow(struct model *m, const struct event *ev)
 		graph__was(g, b, ev);
 }
 
-/* Live from now on, of its operator and region, and nobody's allocation. */
+/* Live from now on, with its operator and region, and no allocation. */
 static void model__carried(struct model *m, struct block *b, struct device *d, struct proc *p, uint32_t stack)
 {
 	if (stack && !stackset__late(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
@@ -42,7 +42,7 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 	model__tell_block(m, TL_PREEXISTING, b, 0, b->tid, 0, stack);
 }
 
-/* Told just before of an EV_WAS; 0: none. */
+/* The stack reported just before an EV_WAS; 0: none. */
 static uint32_t model__stack_of_was(struct model *m, const struct event *ev)
 {
 	struct thread *t = m->stacks.defs_cnt ? model__thread(m, ev) : NULL;
@@ -55,7 +55,7 @@ static void model__was_block(struct model *m, const struct event *ev)
 	struct device *d = ev->addr ? model__device(m, ev->dev) : NULL;
 	struct proc *p = d ? model__proc_of(m, ev) : NULL;
 	name_id region = { event_region(ev) };
-	/* told at the begin: nothing that is told later can be older than that */
+	/* only at the beginning: a block reported later cannot be older than that */
 	uint64_t age_ns = m->now_ns == m->start_ts_ns ? (uint64_t)ev->seq * 1000000 : 0;
 	uint32_t stack = p ? model__stack_of_was(m, ev) : 0;
 	struct block *b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Labels follow their EV_PROC before anything else of the process, so a process's rank is settled at its first other event.
- * Until then what was told waits; in a merged recording several processes may be told at once. A second EV_PROC (exec: a
+ * Until then its events wait; in a merged recording several processes may be reported at once. A second EV_PROC (exec: a
  * launcher's child becomes the training program; a pid that comes back) begins anew, and may be another rank.
  *
  * Two processes that name the same rank are one rank if one descends from the other, or if one has ended before the other
@@ -73,7 +73,7 @@ struct ranks {
 	size_t cnt, full_cnt;
 	struct map placed; /* struct placed */
 	uint32_t last_pid, last_rank; /* of the event before */
-	struct wait *waits; /* processes that are being told */
+	struct wait *waits; /* processes that are being reported */
 	size_t waits_cnt;
 	struct event begin;
 	uint64_t start_ns, now_ns;
@@ -150,7 +150,7 @@ static struct rank *ranks__add(struct ranks *r)
 	return k;
 }
 
-/* --- whose is it ------------------------------------------------------------------------------------ */
+/* --- the rank of a process -------------------------------------------------------------------------- */
 
 static uint32_t ranks__of_pid(const struct ranks *r, uint32_t pid)
 {
@@ -159,7 +159,7 @@ static uint32_t ranks__of_pid(const struct ranks *r, uint32_t pid)
 	return p ? p->rank : UNPLACED;
 }
 
-/* A process and what it says of itself. */
+/* A process and its own labels. */
 struct claim {
 	uint32_t pid, ppid;
 	struct rank_label label;
@@ -174,7 +174,7 @@ static bool is_named_by(const struct rank *k, const struct claim *c)
 	       !strcmp(k->label.job, c->label.job);
 }
 
-/* Of a launcher that names its job: its own last one may be told to have ended later than the next one to have begun. */
+/* Of a launcher that names its job: the end of its last process may be reported after the beginning of the next one. */
 static bool is_next(const struct rank *k, const struct claim *c)
 {
 	return k->launcher == c->ppid && c->label.job[0];
@@ -264,7 +264,7 @@ static struct wait *ranks__waiting(const struct ranks *r, uint32_t pid)
 	return NULL;
 }
 
-/* What the process has told of itself is over: it gets its rank. */
+/* All labels of the process are known: it gets its rank. */
 static int ranks__place(struct ranks *r, const struct wait *w)
 {
 	struct claim c = { .pid = w->ev[0].pid, .ppid = w->ev[0].aux, .is_execed = w->ev[0].flags == EV_PROC_EXECED };
@@ -326,7 +326,7 @@ static int ranks__proc(struct ranks *r, const struct event *ev)
 	return err;
 }
 
-/* --- what a rank keeps beside its model ---------------------------------------------------------------- */
+/* --- a rank's series and steps, beside its model ------------------------------------------------------- */
 
 static void rank__step(struct rank *k, uint64_t number, uint64_t ts_ns)
 {
@@ -596,7 +596,7 @@ static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx
 	return model__report_sampling(k->model, &row->sampling);
 }
 
-/* Under torchrun a launcher that SLURM numbered is no rank: the least believed words count only where no others were seen. */
+/* Under torchrun a launcher that SLURM numbered is no rank: the least trusted labels count only where no others were seen. */
 static uint8_t best_source(const struct ranks *r)
 {
 	uint8_t best = RANK_NONE;

@@ -2,10 +2,10 @@
 /*
  * ranks: the same events as the model, apart by rank: every rank has a model of its own, so that each has its own peak, the
  * categories of that peak, steps and series. A process belongs to the rank that its environment names (event/rank_label.h),
- * its children too, whether they name it or not; what else names none is "others". A pure function of the event sequence,
- * as the model.
+ * its children too, whether they name it or not; all others belong to "others". A pure function of the event sequence, as the
+ * model.
  *
- * Costs a second replay, 0.4 MB a rank and what its blocks take. At most RANKS_MAX ranks, others beyond, and PIDS_MAX pids.
+ * Costs a second replay, 0.4 MB a rank and the memory of its blocks. At most RANKS_MAX ranks, others beyond, and PIDS_MAX pids.
  */
 #ifndef MT_MODEL_RANKS_H
 #define MT_MODEL_RANKS_H

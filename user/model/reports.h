@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * State → the parts of a report, each by the file that knows it (model_report.c puts them together). All: 0 or -ENOMEM. What
- * they fill is the report's, also after a failure, and freed with it (report__free); `top`: rows at most.
+ * State → the parts of a report, each by its own file (model_report.c puts them together). All: 0 or -ENOMEM. The report owns
+ * what they fill, also after a failure, and frees it (report__free); `top`: rows at most.
  */
 #ifndef MT_MODEL_REPORTS_H
 #define MT_MODEL_REPORTS_H

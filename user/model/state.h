@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * state: what a model holds, and what all files of this room stand on; for them alone. What a part does stands in its own
- * header (model_blocks.h, model_gpu.h, …), what it says in a report in reports.h.
+ * state: what a model holds, and functions that all files of this room use; for them alone. A part's functions are in its own
+ * header (model_blocks.h, model_gpu.h, …), those for reports in reports.h.
  */
 #ifndef MT_MODEL_STATE_H
 #define MT_MODEL_STATE_H
@@ -54,7 +54,7 @@ struct model {
 	uint64_t last_id;	      /* of a block */
 	uint64_t steps;		      /* STEP marks */
 	uint64_t events[256];
-	uint64_t lost[MT_LOSS_MAX]; /* counted here; those told by EV_LOSS are in `told` */
+	uint64_t lost[MT_LOSS_MAX]; /* counted here; those from EV_LOSS are in `told` */
 
 	struct thread *last; /* the thread of the event before, or NULL */
 	struct thread spare; /* when memory for a thread ran out */
@@ -80,21 +80,21 @@ struct model {
 	struct gaps gaps;
 	struct gaps pauses; /* those of them of which nothing at all is known, RSS neither (EV_PAUSE) */
 	struct kinds *kinds; /* of steps, of the process whose steps are counted; NULL until there is one */
-	uint64_t kinds_of; /* steps that were told there, or could not be */
+	uint64_t kinds_of; /* steps that were counted there, or could not be */
 	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */
 	struct carried carried;
-	struct learned *learned; /* NULL: levels of tracing were not told, or allocations are not seen in gaps */
+	struct learned *learned; /* NULL: no levels of tracing were reported, or allocations are not seen in gaps */
 	bool learns_not;	 /* that was so at the last rest of each machine */
 	struct report_attach attach;
 	struct tensors tensors;
 	struct freed freed; /* for names, which are some milliseconds old */
-	struct graph *graph; /* NULL until a tensor argument is told, or a block or frame where they are to come */
+	struct graph *graph; /* NULL until a tensor argument is reported, or a block or frame where they are to come */
 	bool flow_covered;   /* tensor arguments are to come */
-	struct gpu *gpu;     /* NULL until something of the driver's layer is told */
+	struct gpu *gpu;     /* NULL until an event of the driver's layer */
 	struct oom_log *ooms; /* NULL until memory was refused, or a process died by a signal */
 	void (*was_freed)(void *ctx, const struct model_was *was);
 	void *was_freed_ctx;
-	uint64_t marked_id; /* the newest block at the last mark; 0: nobody listens */
+	uint64_t marked_id; /* the newest block at the last mark; 0: no listener */
 	uint64_t scans;	    /* blocks looked at for containment that may still be */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
@@ -103,7 +103,7 @@ struct model {
 
 /* model_core.c */
 void model__tell(struct model *m, const struct tl_event *tl);
-/* `stack`: where it was allocated; 0: not known, or not told with this kind. */
+/* `stack`: where it was allocated; 0: not known, or not reported with this kind. */
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver, uint32_t tid, uint8_t depth,
 		       uint32_t stack);
 void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
