@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "live/budget.h"
 
-#define PRICE_LEAST 0.01 /* of a window's own time: what is measured as less is noise */
+#define PRICE_LEAST 0.01 /* of a window's own time: anything measured below that is noise */
 
 /* xorshift64*, of Marsaglia and Vigna. 0 to 1. */
 static double budget__random(struct budget *b)
@@ -44,13 +44,13 @@ void budget__free(struct budget *b)
 	b->price_ns = b->before_ns;
 }
 
-/* When no more of the last minute is spent than leaves room for one: windows that must be older than a minute. */
+/* When the cost of the last minute leaves room for one more window: once enough windows are older than a minute. */
 static uint64_t budget__minute(const struct budget *b, double share)
 {
 	double sum = b->price_ns;
 	uint64_t cnt = b->cnt < BUDGET_WINDOWS ? b->cnt : BUDGET_WINDOWS;
 
-	if (sum > share * (double)BUDGET_MINUTE_NS) /* one is more than that: it has its distance */
+	if (sum > share * (double)BUDGET_MINUTE_NS) /* one alone costs more: its distance to the next takes care of it */
 		return 0;
 	for (uint64_t i = 1; i <= cnt; i++) {
 		const struct budget_window *w = &b->windows[(b->cnt - i) % BUDGET_WINDOWS];

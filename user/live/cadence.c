@@ -25,7 +25,7 @@ uint64_t cadence__may(const struct cadence *c, const struct cadence_window *last
 	return c->budget.share > 0 ? later(budget__may(&c->budget), last->end_ns) : last->end_ns;
 }
 
-/* So much earlier than they must they may come: what is set and not used costs. */
+/* Windows may begin this much earlier than they must: probes that are set and not used cost time. */
 #define EARLY_NS 200000000ull
 #define EARLY_STEPS 3
 
@@ -39,7 +39,7 @@ bool cadence__fits(const struct cadence *c, const struct cadence_now *now)
 	}
 	if (!c->align_steps || !now->step_no || now->step_ns <= 0)
 		return true;
-	/* one more than are left: that before the first traced one is for seeing what is there */
+	/* one step more than are left: the step before the first traced one shows what is there */
 	lead_ns += 2 * now->step_ns;
 	early_ns = early_ns > EARLY_STEPS * now->step_ns ? early_ns : EARLY_STEPS * now->step_ns;
 	left_ns = (double)(c->align_steps - now->step_no % c->align_steps) * now->step_ns;

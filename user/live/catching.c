@@ -10,10 +10,10 @@
 #include "live/stream.h"
 #include "model/model.h"
 
-#define ASK_NS 2000000000ull	 /* between two questions whether anything grows */
-#define GAP_MAX_NS 64000000000ull /* between two moments, each twice as far from the one before */
+#define ASK_NS 2000000000ull	 /* between two checks whether anything grows */
+#define GAP_MAX_NS 64000000000ull /* between two moments; the distance doubles each time */
 #define MOMENT_NS 8000000000ull
-#define ASKS_MAX 4 /* in a turn: each looks at all that may grow */
+#define ASKS_MAX 4 /* per turn: each check looks at everything that may grow */
 
 _Static_assert(MOMENT_NS <= MT_CATCH_NS_MAX, "the keeper takes it");
 _Static_assert(MODEL_WANTED_MAX <= MT_CATCH_SORTS_MAX, "there is room for all");
@@ -51,7 +51,7 @@ static struct mt_catch catch_of(const struct catching *c, const struct model_wan
 	return what;
 }
 
-/* Something grows in the process, and it is not known where it is made. */
+/* Something grows in the process, and the place that allocates it is unknown. */
 static void catching__begin(struct catching *c, struct catch_proc *p, uint64_t turn_ns)
 {
 	struct model_wanted wanted[MODEL_WANTED_MAX];

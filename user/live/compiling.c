@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * torch says when by the wall clock, events are by the monotonic one. How far they are apart is asked at each look: the wall
- * clock is set now and then, and what a look tells is seconds old at most, but for the first one.
+ * torch uses the wall clock, events the monotonic one. Their difference is read at each look, because the wall clock is
+ * adjusted now and then; what a look reports is seconds old at most, except for the first one.
  */
 #define LOG_MODULE "compiling"
 #include "live/compiling.h"
@@ -73,9 +73,9 @@ static void say(const struct look_job *j, const struct py_compile *c, const stru
 
 void compiling__end(struct compiling *c, const struct look_job *j, const struct tell *tell)
 {
-	uint64_t told_ns = now_ns(); /* the look may have been long ago: what is passed on goes no further back */
+	uint64_t told_ns = now_ns(); /* the look may have been long ago: nothing is reported further back than this */
 
-	c->seen = j->seen; /* also of a look that failed: it counts those */
+	c->seen = j->seen; /* also after a failed look: it counts those */
 	if (j->r)
 		return;
 	for (size_t i = 0; i < j->compiles->cnt; i++)

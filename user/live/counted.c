@@ -24,7 +24,7 @@
 
 /* --- at the beginning ------------------------------------------------------------------------------ */
 
-/* Two recordings of one boot have one clock and one space of pids, whatever their containers call the host. */
+/* Two recordings of one boot share one clock and one space of pids, whatever their containers call the host. */
 static uint64_t boot_hash(void)
 {
 	char id[64] = "";
@@ -36,7 +36,7 @@ static uint64_t boot_hash(void)
 	return n ? XXH3_64bits(id, n) : 0;
 }
 
-/* What this kernel cannot probe without harm: memtrace has just tried. */
+/* What this kernel cannot probe without harm: memtrace has just tried it. */
 static void counted__harmful(const struct counted *c)
 {
 	char list[600], text[800];
@@ -69,7 +69,7 @@ void counted__begin(struct counted *c, uint64_t start_ns, pid_t main_pid)
 	counted__harmful(c);
 }
 
-/* --- losses, and whose shares are used up ------------------------------------------------------------ */
+/* --- losses, and processes whose shares are used up ------------------------------------------------------ */
 
 static void counted__loss(const struct counted *c, enum mt_loss reason, uint64_t cnt)
 {
@@ -106,7 +106,7 @@ static void counted__note_cut(const struct counted *c, uint32_t pid, uint64_t cn
 	tell__note(&c->tell, (pid_t)pid, text);
 }
 
-/* Who told more than its share: when that is first seen, and at the end how much it was. */
+/* Processes that reported more than their share: noted when first seen, and with the amount at the end. */
 static void counted__cut(const struct counted *c, int is_end)
 {
 	struct share *s = &c->stream->share;
@@ -195,7 +195,7 @@ static void counted__self(const struct counted *c)
 	uint64_t own_ns, own_rss, keeper_ns = 0, keeper_rss = 0;
 
 	self_usage(&own_ns, &own_rss);
-	(void)keeper__usage(c->keeper, &keeper_ns, &keeper_rss); /* gone: the loop is about to notice */
+	(void)keeper__usage(c->keeper, &keeper_ns, &keeper_rss); /* it has ended: the loop is about to notice */
 	tell__event(&c->tell, (struct event){ .kind = EV_SELF, .addr = keeper_rss + own_rss,
 					      .size = keeper_ns + recorder__cpu_ns(&c->stream->recorder) + own_ns });
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * counted: what a session tells of itself and of the machine: at its beginning who and where it is, and from time to time what
- * it counts and reads: probes and their cost, losses, whose shares are used up, usage of processes and devices. All of it is
- * events. Called by session.c.
+ * counted: what a session reports of itself and of the machine, as events: at its beginning its identity and place, and from
+ * time to time what it counts and reads: probes and their cost, losses, processes whose shares are used up, usage of processes
+ * and devices. Called by session.c.
  */
 #ifndef MT_LIVE_COUNTED_H
 #define MT_LIVE_COUNTED_H
@@ -20,7 +20,7 @@ struct probing;
 struct stream;
 struct usage;
 
-/* Where it looks; all borrowed. */
+/* Its sources; all borrowed. */
 struct counted {
 	struct tell tell;
 	struct stream *stream;
@@ -28,18 +28,18 @@ struct counted {
 	struct usage *usage;
 	const struct probing *probing;
 	const struct follow *follow;
-	const struct naming *naming; /* NULL: not asked for */
+	const struct naming *naming; /* NULL: not requested */
 	struct nvml *nvml;	     /* NULL: there is none */
-	uint64_t oom_kills;	     /* as last told; UINT64_MAX: not yet */
+	uint64_t oom_kills;	     /* as last reported; UINT64_MAX: not yet */
 };
 
-/* What comes first: who, where, when, and what cannot be probed here. */
+/* The first events: who, where, when, and what cannot be probed here. */
 void counted__begin(struct counted *c, uint64_t start_ns, pid_t main_pid);
-/* How many processes the kernel's OOM killer has taken since boot: a death in that second was its work. */
+/* Number of processes that the kernel's OOM killer has ended since boot: a process that ended in that second was one. */
 void counted__oom_kills(struct counted *c);
-/* The probes' counters: what they cost, what they lost, which fired. */
+/* The probes' counters: cost, losses, which ones fired. */
 void counted__probes(struct counted *c);
-/* All others, and a tick. */
+/* All other counters, and a tick. */
 void counted__rest(struct counted *c);
 
 #endif

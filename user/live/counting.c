@@ -11,11 +11,11 @@
 #include "live/said.h"
 #include "target/target.h"
 
-#define COUNT_MAX 9007199254740992.0 /* whole numbers up to here are exact */
+#define COUNT_MAX 9007199254740992.0 /* integers up to here are exact */
 
 enum { DTYPE_INT = 3, DTYPE_LONG = 4, DTYPE_FLOAT = 6, DTYPE_DOUBLE = 7 }; /* c10::ScalarType */
 
-/* What is no whole number above 0 is no count. */
+/* A count is an integer above 0. */
 static uint64_t count_of(const uint8_t bytes[8], uint8_t dtype)
 {
 	int32_t number;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A forked child runs the same files at the same addresses, so it is attached with its parent's
- * plans, without planning again: DataLoader workers come by the dozen. An exec throws all of it away.
- * Between a fork and our attach the child runs unseen for some milliseconds: the kernel offers no way
- * to inherit the probes of a process filter.
+ * A forked child runs the same files at the same addresses, so it is attached with its parent's plans, without planning again:
+ * DataLoader workers come by the dozen. An exec discards all of it. Between a fork and our attach the child runs unseen for
+ * some milliseconds: the kernel offers no way to inherit the probes of a process filter.
  */
 #define LOG_MODULE "follow"
 #include "live/follow.h"
@@ -35,23 +34,23 @@
 
 #define FOUND_MAX 64
 #define SHORT_MAX 64
-#define RECOVER_REST 9 /* times what looking at everything again took */
-#define EARLY_MAX 4    /* looks during one exec, which takes a ms; a process can make believe that it has no arguments */
+#define RECOVER_REST 9 /* times the duration of looking at everything again */
+#define EARLY_MAX 4    /* looks during one exec, which takes a ms; a process can pretend to have no arguments */
 
 struct follow {
 	struct follow_env env;
 	uint64_t sideband_lost, procs_left_out;
-	/* env.all: jobs that were found since the last settling, and those that could not be attached to */
+	/* env.all: jobs found since the last settling, and those that could not be attached to */
 	pid_t found[FOUND_MAX], refused[FOUND_MAX];
 	size_t found_cnt, refused_cnt;
-	int has_missed; /* some found no room: all are looked at … */
+	int has_missed; /* some found no place: all are looked at … */
 	uint64_t jobs_ns; /* … not before this time */
-	struct short_lived { /* children that ended before their own were heard of, and whose they were */
+	struct short_lived { /* children whose end was seen before their begin, and their parents */
 		pid_t pid, parent;
 	} shorts[SHORT_MAX];
 	size_t shorts_at;
 	int is_cut_told;
-	int has_lost;	/* sideband records: everything is looked at again … */
+	int has_lost;	/* sideband records were lost: everything is looked at again … */
 	uint64_t recover_ns; /* … not before this time */
 };
 
@@ -59,7 +58,7 @@ static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_
 {
 	const char *const *labels, *cmdline = target__cmdline(p->target);
 	size_t cnt = target__labels(p->target, &labels);
-	uint64_t now = now_ns(); /* one time, so that nothing that it does comes between the events */
+	uint64_t now = now_ns(); /* one time, so that no event of its own comes in between */
 	char left[TEXT_BYTES_MAX];
 
 	if (f->env.redact)
@@ -100,11 +99,11 @@ static int follow__watch(struct follow *f, struct process *p, struct err *err)
 	return 0;
 }
 
-/* A struct process that is known to the loop, not yet probed. image: forked by that one, whose plans fit it; or NULL. */
+/* A struct process that the loop knows, not yet probed. image: its parent, whose plans fit it; or NULL. */
 static int follow__add_proc(struct follow *f, pid_t pid, const struct process *parent, const struct target *image,
 			    struct process **ret, struct err *err)
 {
-	uint64_t wait_ns = f->env.all || f->env.followed->live_cnt ? 0 : LOCK_WAIT_NS; /* nothing is drained meanwhile */
+	uint64_t wait_ns = f->env.all || f->env.followed->live_cnt ? 0 : LOCK_WAIT_NS; /* nothing is drained while it waits */
 	struct process *p;
 	int r;
 
@@ -135,7 +134,7 @@ static int follow__add_proc(struct follow *f, pid_t pid, const struct process *p
 	return 0;
 }
 
-/* What it does to others would be told, and be done for that again. */
+/* memtrace would report what it does for others, and cause more of it by that. */
 static int is_memtrace(const struct follow *f, pid_t pid)
 {
 	return pid == getpid() || pid == keeper__pid(f->env.keeper);
@@ -169,13 +168,13 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 	return follow__attach_below(f, pid, NULL, how, since_ns, may_be_empty, err);
 }
 
-/* A child that is not followed. Of those that find no room one is told of, the others are counted. */
+/* A child that is not followed. Of those that find no place the first is noted, the others are counted. */
 static void follow__left_out(struct follow *f, struct process *parent, pid_t pid, int r, const struct err *err)
 {
 	struct process *root = followed__find(f->env.followed, parent->tree);
 
 	root = root ? root : parent;
-	if (r == -ESRCH || (r == -ENOSPC && root->is_tree_over)) /* gone again: not worth a word */
+	if (r == -ESRCH || (r == -ENOSPC && root->is_tree_over)) /* it has ended: not worth a line */
 		return;
 	log_warn("child %d of %d is not followed: %s", (int)pid, (int)parent->pid, err->msg);
 	if (r != -ENOSPC)
@@ -198,7 +197,7 @@ static pid_t follow__parent_of_short(const struct follow *f, pid_t pid)
 	return 0;
 }
 
-/* The followed process that such a one descended from. NULL: it is none. */
+/* The followed process from which `pid` descends. NULL: none. */
 static struct process *follow__find_short(struct follow *f, pid_t pid)
 {
 	struct process *p = NULL;
@@ -248,7 +247,7 @@ static void follow__attach_child(struct follow *f, struct process *parent, pid_t
 		log_warn("child %d of %d: %s", (int)pid, (int)parent->pid, err.msg);
 }
 
-/* They may have become other programs since they were forked, so each is planned. */
+/* They may have run another program since they were forked, so each is planned. */
 static void follow__attach_kin(struct follow *f, struct process *p, struct proc_kin *all, size_t all_cnt)
 {
 	pid_t *kids = NULL;
@@ -297,7 +296,7 @@ static void follow__note_job(struct follow *f, pid_t pid)
 		f->has_missed = 1;
 }
 
-/* One that cannot be attached to (another memtrace has it) is left alone until it has ended, or 64 others came. */
+/* A job that cannot be attached to (another memtrace has it) is left alone until it has ended, or 64 others came. */
 static void follow__attach_job(struct follow *f, pid_t pid)
 {
 	struct err err = { 0 };
@@ -364,8 +363,8 @@ static void follow__refresh(struct follow *f, struct process *p)
 }
 
 /*
- * Another program in the same process: nothing of the old image is left but the probes, which the
- * kernel sets in the new one's libraries as it maps them, so that not a call of libc is missed.
+ * Another program in the same process: nothing of the old image is left but the probes. The kernel sets them in the new image's
+ * libraries as it maps them, so no call of libc is missed.
  */
 static void follow__execed(struct follow *f, struct process *p)
 {
@@ -376,7 +375,7 @@ static void follow__execed(struct follow *f, struct process *p)
 	p->early_cnt = p->has_execed ? 0 : p->early_cnt + 1;
 	p->has_execed = p->has_new_libs = 0;
 	if (target__open_bare(&fresh, p->pid, NULL, &err) < 0)
-		return; /* gone: its pidfd says so */
+		return; /* it has ended: its pidfd reports that */
 	probing__drop(f->env.probing, p);
 	proc_usage__done(&p->usage);
 	target__free(p->target);
@@ -408,7 +407,7 @@ int follow__gone(struct follow *f, uint32_t index)
 		return 0;
 	if (p->parent)
 		follow__note_short(f, p->pid, p->parent);
-	usage__push_cpu(f->env.usage, p); /* while it is a corpse: short ones have no other reading */
+	usage__push_cpu(f->env.usage, p); /* while it is a zombie: short ones have no other reading */
 	status = launch_ended(p->pid); /* if it is our child */
 	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
 	probing__drop(f->env.probing, p);
@@ -435,7 +434,7 @@ static void follow__forked(struct follow *f, const struct sb_record *rec)
 
 	if (rec->pid == rec->ppid || !f->env.children) /* a thread */
 		return;
-	follow__forget_short(f, (pid_t)rec->pid); /* the number is this one's */
+	follow__forget_short(f, (pid_t)rec->pid); /* the pid belongs to this process now */
 	p = p ? p : follow__find_short(f, (pid_t)rec->ppid);
 	if (p && !followed__find(f->env.followed, (pid_t)rec->pid))
 		follow__attach_child(f, p, (pid_t)rec->pid, rec->ts_ns, maker != NULL);
@@ -473,8 +472,8 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 }
 
 /*
- * Records were lost, and anything may have been in them: libraries, another program, children, jobs. Each process is looked
- * at again through /proc. (What is not found again: a child that has ended meanwhile, or whose parent has.)
+ * Records were lost, and anything may have been in them: libraries, another program, children, jobs. Each process is looked at
+ * again through /proc. (Not found again: a child that has ended meanwhile, or whose parent has.)
  */
 static void follow__recover(struct follow *f)
 {
@@ -492,7 +491,7 @@ static void follow__recover(struct follow *f)
 		p->has_new_libs = 1;
 		p->has_execed |= target__has_execed(p->target);
 		if (all_cnt > 0 && !followed__find(f->env.followed, p->parent))
-			follow__attach_kin(f, p, all, (size_t)all_cnt); /* and what descends from its children */
+			follow__attach_kin(f, p, all, (size_t)all_cnt); /* and the descendants of its children */
 	}
 	free(all);
 	f->recover_ns = now_ns() + RECOVER_REST * (now_ns() - begin_ns);
@@ -508,7 +507,7 @@ void follow__settle(struct follow *f)
 	for (size_t at = 0; (p = followed__next(f->env.followed, &at));) {
 		if (p->has_execed || (p->has_new_libs && p->early_cnt < EARLY_MAX && target__is_early(p->target)))
 			follow__execed(f, p);
-		if (p->has_new_libs && !p->asked.ticket && now >= p->look_ns) /* else when its plan is there */
+		if (p->has_new_libs && !p->asked.ticket && now >= p->look_ns) /* otherwise once its plan is there */
 			follow__refresh(f, p);
 	}
 	if (f->env.all)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * follow: what happens to the processes of a session: late libraries, forks, execs, ends, jobs that come. Keeps the table of
- * them (live/followed.h), asks for their probes (live/probing.h), and says all that it learns as events.
+ * follow: what happens to the processes of a session: late libraries, forks, execs, ends, new jobs. Keeps the table of
+ * processes (live/followed.h), requests their probes (live/probing.h), and reports all of it as events.
  */
 #ifndef MT_LIVE_FOLLOW_H
 #define MT_LIVE_FOLLOW_H
@@ -22,9 +22,9 @@ struct sb_record;
 struct usage;
 
 struct follow_env {
-	int children; /* follow them too */
+	int children; /* follow children too */
 	int all;      /* and every process that maps a job's library (target/jobs.h) */
-	int redact;   /* of a command line its program alone is told */
+	int redact;   /* of a command line only the program is reported */
 	struct followed *followed;
 	struct probing *probing;
 	struct usage *usage;
@@ -44,21 +44,21 @@ void follow__free(struct follow *f);
  */
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty,
 		   struct err *err);
-/* Every job that is there now and not followed. Failures are warnings. */
+/* Every job that exists now and is not followed. Failures are warnings. */
 void follow__attach_jobs(struct follow *f);
-/* Children that a process has already. Failures are warnings. */
+/* Existing children of a process. Failures are warnings. */
 void follow__attach_children(struct follow *f, pid_t pid);
-/* For sideband__drain; then follow__settle does what they called for. */
+/* For sideband__drain; follow__settle then does what the records require. */
 int follow__sideband_record(void *follow, const struct sb_record *rec);
 void follow__settle(struct follow *f);
-/* Something may have happened that no record tells of: the next settling looks at everything again. */
+/* Something may have happened without a record: the next settling looks at everything again. */
 void follow__look_again(struct follow *f);
-/* The pidfd of process `index` is readable: have the rings, which were read until read_ns, been read to its end? */
+/* The pidfd of process `index` is readable: were the rings, read until read_ns, read up to its end? */
 int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns);
-/* It has ended, and that is so. Returns its wait status if it is our child, else 0. */
+/* They were, and it has ended. Returns its wait status if it is our child, else 0. */
 int follow__gone(struct follow *f, uint32_t index);
 uint64_t follow__sideband_lost(const struct follow *f);
-uint64_t follow__procs_left_out(const struct follow *f); /* that found no room among those that are followed */
+uint64_t follow__procs_left_out(const struct follow *f); /* processes that found no place in the table */
 void follow__push_gone_all(struct follow *f); /* EV_GONE (detached) of each: the trace is over */
 
 #endif

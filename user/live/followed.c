@@ -56,7 +56,7 @@ uint64_t plan_places(const struct plan *plan, const uint8_t *wanted, uint64_t *r
 	for (size_t i = 0; i < plan->sites_cnt; i++) {
 		if (wanted && !wanted[i])
 			continue;
-		files += plan->sites[i].lib != lib; /* those of a file mostly stand together */
+		files += plan->sites[i].lib != lib; /* sites of one file are mostly next to each other */
 		lib = plan->sites[i].lib;
 		sites++;
 	}
@@ -77,7 +77,7 @@ void process__drop_plans(struct process *p)
 
 /* --- processes --------------------------------------------------------------------------------- */
 
-/* One that a process left first, so that the table is as long as it ever was full. */
+/* The lowest free place, so that the table is never longer than the most processes at one time. */
 static int followed__place(struct followed *f, size_t *ret)
 {
 	struct process **procs;

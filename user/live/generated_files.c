@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A failure belongs to a process: another one may have the file where this one has none. But that a text, which is what its
- * name says, is no graph is true for all: such a file is kept like the others, with nothing behind it.
+ * A failure belongs to a process: another one may have the file where this one has none. But that a text, true to its name's
+ * hash, is no graph holds for all: such a file is kept like the others, with no content.
  */
 #include "live/generated_files.h"
 
@@ -38,7 +38,7 @@ struct generated_files {
 	uint64_t tick;
 	struct failed_file failed[GENERATED_FAILED_MAX];
 	uint32_t failed_next;
-	int64_t ahead_ns; /* that reading may still take */
+	int64_t ahead_ns; /* time that reading may still take */
 	uint64_t since_ns;
 	struct generated_files_counts counts;
 	uint64_t (*clock_ns)(void);
@@ -100,7 +100,7 @@ static struct kept_file *find(struct generated_files *g, const char *name)
 	return &g->kept[at];
 }
 
-/* The last one takes the place of the one that goes. */
+/* The last entry moves to the place of the removed one. */
 static void drop_oldest(struct generated_files *g)
 {
 	uint32_t at = 0, last = g->kept_cnt - 1;
@@ -120,7 +120,7 @@ static void drop_oldest(struct generated_files *g)
 	g->kept_cnt--;
 }
 
-/* NULL: no memory; the file is gone then. */
+/* NULL: no memory; the file is freed then. */
 static struct kept_file *keep(struct generated_files *g, const char *name, struct generated_file *file, int why)
 {
 	struct kept_file *k;
@@ -152,7 +152,7 @@ static struct failed_file *find_failed(struct generated_files *g, pid_t pid, con
 	return NULL;
 }
 
-/* `f`: its place if it failed before. Who holds up a reader has waited for all his files. */
+/* `f`: its entry if it failed before. A process that holds up a reader waits for all its files. */
 static int fail(struct generated_files *g, struct failed_file *f, pid_t pid, const char *name, int why)
 {
 	uint64_t pause_ns = f ? 2 * f->pause_ns : GENERATED_RETRY_MIN_NS;
@@ -183,7 +183,7 @@ static int has_time(struct generated_files *g)
 	return g->ahead_ns > 0;
 }
 
-/* *ret: the parsed file, or NULL where `*ret_why` is why its text, which is the true one, has none. */
+/* *ret: the parsed file, or NULL where its text, which is the true one, has no graph: `*ret_why`. */
 static int read_parsed(struct generated_files *g, pid_t pid, const char *path, struct generated_file **ret, int *ret_why)
 {
 	char *text;

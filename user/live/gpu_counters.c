@@ -13,15 +13,15 @@
 #include "target/target.h"
 
 /*
- * Rings are not drained meanwhile, so a turn (every 10 ms) that took TURN_NS ends, and who is left has the next one. One
- * process may take PROC_NS of it: then it rests, and after a look for places all do, REST times as long.
+ * Rings are not drained meanwhile, so a turn (every 10 ms) ends after TURN_NS; the remaining processes have the next one. One
+ * process may take PROC_NS of it: then it rests REST times as long, and after a look for places all do.
  */
 #define EVERY_NS 100000000ull
 #define TURN_NS	 500000ull
 #define PROC_NS	 10000000ull
 #define END_NS	 300000000ull /* at the end there is nothing to drain for */
 #define REST	 20
-/* A process that has used no GPU yet: its allocator has counted nothing. After each look the next is twice as far away. */
+/* A process that has used no GPU yet: its allocator has counted nothing. The wait doubles after each look. */
 #define FIND_NS	    250000000ull
 #define FIND_MAX_NS 16000000000ull
 

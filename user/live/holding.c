@@ -42,7 +42,7 @@ void holding__drop(struct look_job *j)
 	j->held_cnt = 0;
 }
 
-/* Most of it is no tensor's of Python's: what is has just been made, or will be given to C++. */
+/* Most of the set belongs to no Python tensor: it was just allocated, or is about to be passed to C++. */
 static int is_unseen(const struct look_job *j, uint32_t set)
 {
 	size_t cnt = 0;
@@ -52,7 +52,7 @@ static int is_unseen(const struct look_job *j, uint32_t set)
 	return j->holders[set].tensors < cnt / 4 || !j->holders[set].tensors;
 }
 
-/* Said of one block that was found, else of any of them. */
+/* The block of the set that was found, else any of them. */
 static const struct model_growing *witness(const struct look_job *j, uint32_t set)
 {
 	const struct model_growing *any = NULL;

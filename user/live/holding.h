@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * holding: when who holds memory that grows is looked for in a process's Python (python/holders.h), and what was found, as
- * events (EV_HELD). Where nothing grows, Python is not looked at. naming.c's own: it has the looks done.
+ * holding: when to look for the holder of memory that grows in a process's Python (python/holders.h), and what was found, as
+ * events (EV_HELD). Where nothing grows, Python is not looked at. Used by naming.c alone, which has looks done.
  */
 #ifndef MT_LIVE_HOLDING_H
 #define MT_LIVE_HOLDING_H
@@ -11,8 +11,8 @@
 
 #include "live/tell.h"
 
-#define HOLDING_ASK_NS 2000000000ull   /* between two questions whether anything grows */
-#define HOLDING_GAP_MAX_NS 64000000000ull /* between two looks, each twice as far from the one before */
+#define HOLDING_ASK_NS 2000000000ull   /* between two checks whether anything grows */
+#define HOLDING_GAP_MAX_NS 64000000000ull /* between two looks; the distance doubles each time */
 
 struct look_job;
 struct model;
@@ -21,9 +21,9 @@ struct holding {
 	uint64_t next_ns, gap_ns;
 };
 
-/* Something grows in the process, and it is time to look: 1, and the job says what for. */
+/* 1: something grows in the process and it is time to look; the job has what to look for. */
 int holding__begin(struct holding *h, const struct model *m, pid_t pid, struct look_job *j, uint64_t now_ns);
 void holding__end(const struct look_job *j, const struct tell *tell);
-void holding__drop(struct look_job *j); /* what a job has of it */
+void holding__drop(struct look_job *j); /* frees the job's part of it */
 
 #endif

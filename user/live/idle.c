@@ -14,7 +14,7 @@
 #include "target/target.h"
 
 #define READ_BYTES (256u << 10)
-#define READS_MAX 16 /* a look: guards that lie further apart are not a library's */
+#define READS_MAX 16 /* per look: guards that lie further apart are not a library's */
 #define GUARD_BYTES 2
 
 struct place {
@@ -23,7 +23,7 @@ struct place {
 
 struct idle_lib {
 	uint64_t dev, ino;
-	size_t cnt; /* of its places among the called */
+	size_t cnt; /* number of its places among the called */
 };
 
 struct idle {
@@ -61,7 +61,7 @@ static struct place place_of(const struct plan *plan, const struct site *s)
 	return (struct place){ plan->libs[s->lib].dev, plan->libs[s->lib].ino, s->offset };
 }
 
-/* Where it is, or would be. */
+/* Its place, or where it would be inserted. */
 static size_t idle__at(const struct idle *i, const struct place *p)
 {
 	size_t lo = 0, hi = i->called_cnt;
@@ -104,7 +104,7 @@ void idle__prune(struct idle *i, int (*is_used)(void *ctx, uint64_t dev, uint64_
 			i->libs[k].cnt = 0;
 	}
 	for (size_t k = 0; k < i->called_cnt; k++)
-		if (idle__lib(i, &i->called[k])->cnt) /* it is there: each place has its library */
+		if (idle__lib(i, &i->called[k])->cnt) /* always found: each place has its library */
 			i->called[kept++] = i->called[k];
 	i->called_cnt = kept;
 	for (size_t k = 0; k < i->libs_cnt; k++)
@@ -113,7 +113,7 @@ void idle__prune(struct idle *i, int (*is_used)(void *ctx, uint64_t dev, uint64_
 	i->libs_cnt = libs;
 }
 
-/* 1: it was not known. */
+/* 1: it was new. */
 static int idle__add(struct idle *i, const struct place *p)
 {
 	size_t at = idle__at(i, p);

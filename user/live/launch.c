@@ -22,7 +22,7 @@ static void env_put(const char *name, const char *value)
 		(void)unsetenv(name);
 }
 
-/* sudo set root's home and name for us. The command belongs to the user, as if it had been started without sudo. */
+/* sudo set root's home and name for us. The command belongs to the user, as if started without sudo. */
 static void child_environ(const struct asker *as)
 {
 	const struct passwd *pw = getpwuid(as->uid);
@@ -108,7 +108,7 @@ int launch_continue(pid_t pid, int r, struct err *err)
 	if (r >= 0 && ptrace(PTRACE_DETACH, pid, NULL, NULL) < 0)
 		r = err_set(err, -errno, "starting the command: %s", strerror(errno));
 	if (r < 0) {
-		/* Whoever runs it, its tracer may send it a signal. */
+		/* A tracer may send its command a signal, whatever user the command runs as. */
 		(void)ptrace(PTRACE_CONT, pid, NULL, SIGKILL);
 		(void)kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);

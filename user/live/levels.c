@@ -3,9 +3,9 @@
 
 #include "event/packed.h"
 
-#define CLOSING_ASK_NS 20000000ull /* between two questions whether all has gone */
-#define STILL_LEAST_NS 2000000000ull /* of less marks are not taken away and set again */
-#define LEAD_NS 500000000ull /* until it is known how long probes take to be set */
+#define CLOSING_ASK_NS 20000000ull /* between two checks whether all probes are gone */
+#define STILL_LEAST_NS 2000000000ull /* marks are not removed and set again for less than this */
+#define LEAD_NS 500000000ull /* until the time it takes to set probes is known */
 
 static struct event levels__event(struct levels *l, const struct levels_seen *seen, uint8_t state, enum mt_level level)
 {
@@ -30,7 +30,7 @@ static enum levels_do levels__begin_down(struct levels *l, const struct levels_s
 	return LEVELS_LOWER;
 }
 
-/* All is set. */
+/* All probes are set. */
 static enum levels_do levels__begin_window(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
 	l->is_all = l->is_held;
@@ -52,7 +52,7 @@ static enum levels_do levels__begin_window(struct levels *l, const struct levels
 	return LEVELS_TELL;
 }
 
-/* Where nobody steps: a while for seeing what is there, and a while that counts. */
+/* For jobs without steps: a while to see what is there, and a while that counts. */
 static enum levels_do levels__slice(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
 	uint64_t wait_ns = l->slice ? LEVELS_SLICE_NS : LEVELS_NO_STEPS_NS;
@@ -78,7 +78,7 @@ static enum levels_do levels__window(struct levels *l, const struct levels_seen 
 	}
 	if (l->is_all && !l->is_held)
 		return seen->is_setting ? LEVELS_NOTHING : levels__begin_down(l, seen, ret);
-	if (l->is_held && !l->is_all) /* all is set */
+	if (l->is_held && !l->is_all) /* all probes are set */
 		return levels__begin_window(l, seen, ret);
 	if (l->slice || !seen->steps || l->is_slow)
 		return levels__slice(l, seen, ret);
@@ -105,7 +105,7 @@ bool levels__is_low(const struct levels *l, const struct levels_seen *seen)
 {
 	if (l->at != LEVELS_RESTING || seen->is_setting || seen->is_new)
 		return false;
-	if (l->between != MT_LEVEL_WATCH) /* that is taken away first */
+	if (l->between != MT_LEVEL_WATCH) /* allocations are removed first */
 		return false;
 	return l->is_still || l->cadence.align_steps ||
 	       (!seen->is_settled && levels__has_waited(l, seen));
@@ -122,14 +122,14 @@ static bool levels__is_due(struct levels *l, const struct levels_seen *seen)
 								 .lead_ns = l->lead_ns ? l->lead_ns : LEAD_NS });
 }
 
-/* What the last window cost is known, and the next one is not near. Numbers of steps are counted by marks. */
+/* The cost of the last window is known, and the next one is not near. Step numbers need the marks. */
 static bool levels__may_be_still(const struct levels *l, const struct levels_seen *seen)
 {
 	return seen->is_expensive && seen->is_settled && seen->is_priced && !l->is_still && l->between == MT_LEVEL_WATCH &&
 	       !l->cadence.align_steps && l->due_ns > seen->now_ns && l->due_ns - seen->now_ns >= STILL_LEAST_NS;
 }
 
-/* With a budget alone anything is expensive. Where nobody steps counters have told by then. */
+/* With a budget alone anything can be expensive. Without steps the counters have been read by then. */
 static bool levels__blocks_are_expensive(const struct levels *l, const struct levels_seen *seen)
 {
 	return l->between == MT_LEVEL_BLOCKS && seen->is_expensive && (seen->is_settled || levels__has_waited(l, seen));
@@ -141,7 +141,7 @@ static enum levels_do levels__begin_still(struct levels *l, const struct levels_
 	l->at = LEVELS_DOWN;
 	l->due_ns = 0;
 	l->told_ns = seen->now_ns;
-	*ret = (struct event){ 0 }; /* it is at rest already */
+	*ret = (struct event){ 0 }; /* no event: the rest was reported already */
 	return LEVELS_LOWER;
 }
 
@@ -167,7 +167,7 @@ static enum levels_do levels__rest(struct levels *l, const struct levels_seen *s
 		l->between = MT_LEVEL_WATCH;
 	else if (!seen->is_new)
 		return levels__wait(l, seen, ret);
-	if (l->cadence.budget.share > 0) { /* that costs, too */
+	if (l->cadence.budget.share > 0) { /* this costs time, too */
 		l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
 		l->is_change = true;
 	}
@@ -189,7 +189,7 @@ enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, st
 	case LEVELS_WINDOW:
 		return levels__window(l, seen, ret);
 	case LEVELS_DOWN:
-		if (l->due_ns) { /* all has gone */
+		if (l->due_ns) { /* all that had to go is gone */
 			l->at = LEVELS_RESTING;
 			*ret = levels__event(l, seen, EV_LEVEL_REST, levels__low(l));
 			return LEVELS_TELL;
@@ -197,7 +197,7 @@ enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, st
 		if (seen->now_ns - l->told_ns < CLOSING_ASK_NS)
 			return LEVELS_NOTHING;
 		l->told_ns = seen->now_ns;
-		*ret = (struct event){ 0 }; /* that was told */
+		*ret = (struct event){ 0 }; /* no event: it was reported */
 		return LEVELS_LOWER;
 	case LEVELS_RESTING:
 		return levels__rest(l, seen, ret);

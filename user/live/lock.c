@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What a process is called: pids are those of the namespace that we are in, and two memtraces may be in two that share the
- * directory. From 6.9 on a pidfd has an inode of its own, one a process and boot; before, our namespace's number, the pid
- * and the time when it was started.
+ * How a process is named: pids are those of our namespace, and two memtraces in different ones may share the directory. From
+ * 6.9 on a pidfd has an inode of its own, one per process and boot; before that, the name is our namespace's number, the pid
+ * and the start time of the process.
  *
- * Files are not removed when a lock is given back: who holds the descriptor may have no right to by then. The next memtrace
- * removes those that nobody holds. So a lock counts only when its file still has its name.
+ * Files are not removed when a lock is released: the holder of the descriptor may have no right to by then. The next memtrace
+ * removes those that nobody holds. So a lock counts only while its file still has its name.
  */
 #define LOG_MODULE "lock"
 #include "live/lock.h"
@@ -36,7 +36,7 @@
 
 #define TRY_EVERY_NS 10000000
 #define LOOK_EVERY_NS 100000000
-#define TRIES_MIN 3 /* who removes old files holds each for a moment */
+#define TRIES_MIN 3 /* a memtrace that removes old files holds each for a moment */
 #define SAY_AFTER_NS 1000000000ull
 
 /* --- the directory ------------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ int lock_dir_open(const char *path)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (is_new) /* whatever root's umask is: sockets of others are in /run/memtrace, too */
+	if (is_new) /* whatever root's umask is: other users' sockets are in /run/memtrace, too */
 		(void)fchmod(fd, 0755);
 	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH)) {
 		close(fd);
@@ -60,7 +60,7 @@ int lock_dir_open(const char *path)
 	return fd;
 }
 
-/* 1: it has the lock, and the file its name. */
+/* 1: the descriptor has the lock, and the file still has its name. */
 static int has_lock(int dir_fd, int fd, const char *name)
 {
 	struct stat a, b;
@@ -69,7 +69,7 @@ static int has_lock(int dir_fd, int fd, const char *name)
 	       a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-/* Files of memtraces that are gone. */
+/* Removes files of memtraces that have ended. */
 static void tidy(int dir_fd)
 {
 	int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -90,7 +90,7 @@ static void tidy(int dir_fd)
 
 #define DIRS 3
 
-/* Where a user's memtrace may have its locks; "" is no place. */
+/* Where a user's memtrace may have its locks; "": nowhere. */
 static void dirs_of(unsigned uid, char paths[DIRS][256])
 {
 	const char *run = secure_getenv("XDG_RUNTIME_DIR");
@@ -105,7 +105,7 @@ static void dirs_of(unsigned uid, char paths[DIRS][256])
 	snprintf(paths[2], sizeof(paths[2]), "/tmp/memtrace-locks-%u", uid);
 }
 
-/* The first that can be had, and is tidy; opened once. */
+/* The first directory that can be opened safely, with old files removed; opened once. */
 static int lock_dir(void)
 {
 	static int dir_fd = -1;
@@ -142,7 +142,7 @@ static void name_of(pid_t pid, uint64_t start_ns, char *buf, size_t size)
 		close(fd);
 }
 
-/* A descriptor; -EWOULDBLOCK: somebody has it. */
+/* A descriptor; -EWOULDBLOCK: another memtrace has the lock. */
 static int try_take(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -184,7 +184,7 @@ int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int
 	return 0;
 }
 
-/* Another user's, which has its lock elsewhere, or one that has ended and whose probes are just going. */
+/* Another user's memtrace, whose lock is elsewhere, or one that has ended and whose probes are just being removed. */
 static int await_others(pid_t pid, uint64_t wait_ns, struct err *err)
 {
 	struct timespec pause = { .tv_nsec = LOOK_EVERY_NS };
@@ -216,7 +216,7 @@ int lock_take(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struc
 	return r;
 }
 
-/* --- who has one ----------------------------------------------------------------------------------------- */
+/* --- holders of locks ------------------------------------------------------------------------------------- */
 
 /* "5: FLOCK  ADVISORY  WRITE 16117 fe:00:1630210 0 EOF" */
 static int is_listed(const struct stat *st)

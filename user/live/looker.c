@@ -45,7 +45,7 @@ static int open_reader(struct look_job *j)
 	return r;
 }
 
-/* A variable of each thread: which library's, as the loader wrote it. */
+/* A thread-local variable: its library and offset, as the loader wrote them. */
 static struct mt_tls_var tls_var(const struct py_mem *mem, const struct tls_place *at)
 {
 	uint64_t slot[2];
@@ -55,7 +55,7 @@ static struct mt_tls_var tls_var(const struct py_mem *mem, const struct tls_plac
 	return (struct mt_tls_var){ slot[0], slot[1] + at->add };
 }
 
-/* How the kernel side finds modules. It need not wait for names: they are told when they are known. */
+/* How the kernel side finds modules. It need not wait for names: they are sent once they are known. */
 static void find_how(struct look_job *j)
 {
 	struct target *t = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * looker: one look at the Python of a process, as naming.c has it done on a second thread (live/worker.h): it touches
- * nothing but what is in the job. The first look at a process finds out how the kernel side finds modules, too.
+ * looker: one look at the Python of a process, which naming.c has done on a second thread (live/worker.h): it touches nothing
+ * but the job's data. The first look at a process also finds out how the kernel side finds modules.
  */
 #ifndef MT_LIVE_LOOKER_H
 #define MT_LIVE_LOOKER_H
@@ -18,9 +18,9 @@
 #include "python/reader.h"
 #include "python/runtime.h"
 
-/* By what a process is looked at: the thread's while a look is under way. */
+/* What is needed to look at a process: the thread's while a look is under way. */
 struct looker {
-	struct py_reader *reader; /* NULL: to be made, and with it … */
+	struct py_reader *reader; /* NULL: to be made, together with … */
 	struct py_runtime rt;
 	struct torch_tls tls;
 	uint16_t node_seq;
@@ -33,20 +33,20 @@ struct look_job {
 	pid_t pid;
 	struct looker by;
 	enum py_look_kind kind;
-	int rest; /* memory is given back afterwards */
+	int rest; /* memory is released afterwards */
 	int r;
 	struct err err;
 	struct py_look look;
 	struct mt_module_proc how;
-	int wants_how, has_how; /* has_how: nothing but this was done */
+	int wants_how, has_how; /* has_how: only this was done */
 	int no_call, no_thread; /* why not */
-	/* who holds memory that grows; then nothing but this is done. `held` is the job's, freed by who gave it */
+	/* holders of memory that grows; then only this is done. `held` is the job's, freed by the caller */
 	struct model_growing *growing;
 	struct py_held *held;
 	size_t held_cnt;
 	uint64_t held_ns; /* the thread's CPU time that it took */
 	struct py_holder holders[PY_HELD_SETS];
-	/* what was compiled; then nothing but this is done. The job's, as `held` is (live/compiling.h) */
+	/* what was compiled; then only this is done. The job's, like `held` (live/compiling.h) */
 	struct py_compiles *compiles;
 	struct py_compiles_seen seen;
 	uint64_t now_ns, wall_ns; /* when that was read, by both clocks */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * loop_pace: timers of a session's loop, and how often it turns. Between windows of tracing there is next to nothing to read,
- * and little that changes: then it turns less often, and processes are asked less often for their memory and their names.
+ * loop_pace: timers of a session's loop, and how often it turns. Between windows of tracing there is little to read, and little
+ * changes: then it turns less often, and the memory and names of processes are read less often.
  */
 #ifndef MT_LIVE_LOOP_PACE_H
 #define MT_LIVE_LOOP_PACE_H
@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 #define DRAIN_MS 10
-#define DRAIN_REST_MS 50 /* while marks of steps are all that comes */
+#define DRAIN_REST_MS 50 /* while only marks of steps come */
 
 struct naming;
 struct usage;
 
 struct loop_pace {
-	int fd; /* each turn; -1: not open */
+	int fd; /* one expiry per turn; -1: not open */
 	bool is_at_rest;
 };
 

@@ -20,7 +20,7 @@
 #include "live/said.h"
 #include "model/model.h"
 
-#define FAILS_MAX 3 /* then the interpreter is looked for again: the process may have become another program */
+#define FAILS_MAX 3 /* then the interpreter is looked for again: the process may run another program now */
 
 struct named_proc {
 	pid_t pid;
@@ -31,7 +31,7 @@ struct named_proc {
 	uint64_t idle_gap_ns; /* while nothing is traced */
 	uint32_t modules, optimizers; /* at the last look */
 	size_t kept_bytes;	      /* by the reader */
-	uint32_t full;		      /* the most that a look left out */
+	uint32_t full;		      /* most entries that a look left out */
 	pid_t tree;
 	unsigned fails;
 	uint32_t noted; /* enum note, bits */
@@ -39,10 +39,10 @@ struct named_proc {
 	struct holding holding;
 	struct compiling compiling;
 	int has_how; /* the kernel side knows how modules are found */
-	bool wants_search; /* its first step or backward asked for one, which has not begun */
-	uint8_t trains;	   /* MODEL_TRAINS_*: what was seen of it */
-	uint8_t searches; /* asked for again, as the one that was asked for last has missed some */
-	uint8_t hurries; /* looks that came soon, as the one before had found something new */
+	bool wants_search; /* its first step or backward asked for a search, which has not begun */
+	uint8_t trains;	   /* MODEL_TRAINS_*: what it was seen to do */
+	uint8_t searches; /* searches repeated because the last one missed something */
+	uint8_t hurries; /* looks made early because the one before had found something new */
 };
 
 enum note {
@@ -56,10 +56,10 @@ struct naming {
 	size_t procs_cnt, turn;
 	uint64_t last_ns;
 	int is_busy, is_over, is_resting;
-	bool has_begun; /* naming__has_begun, once no look is under way */
-	uint32_t generation; /* of what the kernel side is told */
+	bool has_begun; /* for naming__has_begun, once no look is under way */
+	uint32_t generation; /* of what was sent to the kernel side */
 	uint64_t left_out;
-	size_t procs_left_out; /* the most that had no place at one time */
+	size_t procs_left_out; /* the most processes without a place at one time */
 	struct said_env said;
 	struct worker *worker;
 	struct look_job job; /* the thread's while is_busy */
@@ -124,7 +124,7 @@ int naming__fd(const struct naming *n)
 	return worker__fd(n->worker);
 }
 
-/* --- whose turn it is ---------------------------------------------------------------------------------------- */
+/* --- which process is next --------------------------------------------------------------------------------- */
 
 static struct named_proc *find_proc(struct naming *n, pid_t pid)
 {
@@ -143,7 +143,7 @@ static size_t tree_cnt(const struct naming *n, pid_t tree)
 	return cnt;
 }
 
-/* A place for a process; where there is none, that of one whose tree has most and would not have less. NULL: none. */
+/* A place for a process; if none is free, one of the largest tree, where that still keeps at least as many. NULL: none. */
 static struct named_proc *find_place(struct naming *n, pid_t tree)
 {
 	struct named_proc *p = &n->procs[n->procs_cnt];
@@ -209,8 +209,8 @@ static void follow_pids(struct naming *n, const pid_t *pids, size_t cnt)
 }
 
 /*
- * What readers keep so that a look need not walk again has a bound, too: the largest goes, and its process is looked at as if
- * for the first time when it has its turn.
+ * What readers keep between looks, so that they need not walk again, is bounded in sum, too: the largest is dropped, and the
+ * next look at its process is like a first one.
  */
 static void free_readers(struct naming *n)
 {
@@ -243,7 +243,7 @@ static void begin_look(struct naming *n, struct named_proc *p, uint64_t now_ns)
 	worker__add(n->worker, &n->job.work);
 }
 
-/* Where something grows, who holds it. */
+/* Finds the holder of what grows, if anything does. */
 static int begin_holding(struct naming *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->procs_cnt; i++) {
@@ -262,7 +262,7 @@ static int begin_holding(struct naming *n, uint64_t now_ns)
 	return 0;
 }
 
-/* Of one after the other, without a pause: such a look reads some words. */
+/* For one process after the other, without a pause: such a look reads a few words. */
 static int begin_compiling(struct naming *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->procs_cnt; i++) {
@@ -324,7 +324,7 @@ bool naming__has_begun(struct naming *n)
 		if (p->trains == seen)
 			continue;
 		p->searches = 0;
-		p->wants_search = !p->optimizers; /* else they and modules were found already */
+		p->wants_search = !p->optimizers; /* otherwise they and modules were found already */
 		is_due |= p->wants_search;
 	}
 	if (n)
@@ -345,7 +345,7 @@ bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret)
 	return p && ret->addr;
 }
 
-/* --- what a look found, beside names ------------------------------------------------------------------------------------- */
+/* --- what a look found, besides names --------------------------------------------------------------------- */
 
 static void note(struct naming *n, struct named_proc *p, enum note which, const char *text)
 {
@@ -395,7 +395,7 @@ void naming__rest(struct naming *n, int is_resting)
 	n->is_resting = is_resting;
 }
 
-/* The process trains, so it has an optimizer, or will soon: where a search failed or missed it, another one, some times. */
+/* The process trains, so it has an optimizer, or soon will: after a failed or incomplete search a few more follow. */
 static void search_again(struct named_proc *p, const struct look_job *j)
 {
 	if (j->kind != PY_LOOK_ALL || !p->trains || p->searches == NAMING_HURRIES)
@@ -417,7 +417,7 @@ static void schedule(const struct naming *n, struct named_proc *p, const struct 
 		p->hurries++;
 		p->gap_ns = NAMING_EVERY_NS;
 	}
-	if (n->is_resting) { /* gradients come and go, and nobody asks for their names */
+	if (n->is_resting) { /* gradients come and go, and their names are not needed */
 		p->idle_gap_ns = is_new ? rest_ns : max_u64(rest_ns, min_u64(p->idle_gap_ns * 2, NAMING_REST_GAP_NS));
 		p->gap_ns = p->idle_gap_ns;
 	}
@@ -459,11 +459,11 @@ static void failed(struct naming *n, struct named_proc *p, const struct look_job
 	py_reader__free(p->by.reader);
 	p->by.reader = NULL;
 	p->kept_bytes = 0;
-	p->has_how = 0; /* of another program, perhaps */
+	p->has_how = 0; /* possibly of another program */
 	p->compiling = (struct compiling){ 0 };
 }
 
-/* Modules can be told from now on. */
+/* From now on modules can be reported. */
 static void tell_how(struct naming *n, struct named_proc *p, struct look_job *j)
 {
 	j->how.generation = ++n->generation;

@@ -20,7 +20,7 @@ struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
-/* Of _v2: what the driver keeps for itself is not in `used`, and no process can have it. */
+/* Of _v2: memory that the driver reserves is not in `used`, and no process can have it. */
 struct nvml_memory_v2 {
 	unsigned version;
 	unsigned long long total, reserved, free, used;
@@ -48,7 +48,7 @@ struct nvml {
 	} devs[NVML_DEVICES_MAX];
 };
 
-/* dlsym gives an object pointer; ISO C has no cast from that to a function's. */
+/* dlsym returns an object pointer; ISO C has no cast from that to a function pointer. */
 static void find(void *lib, const char *name, const char *older, void *ret)
 {
 	void *sym = dlsym(lib, name);
@@ -71,7 +71,7 @@ static void nvml__find_devices(struct nvml *n)
 	for (unsigned i = 0; i < cnt && i < NVML_DEVICES_MAX; i++) {
 		n->devs_cnt = i + 1;
 		if (by_index(i, &n->devs[i].handle))
-			n->devs[i].handle = NULL; /* not allowed, or gone */
+			n->devs[i].handle = NULL; /* not permitted, or gone */
 		else if (uuid(n->devs[i].handle, n->devs[i].uuid, UUID_BYTES - 1))
 			n->devs[i].uuid[0] = '\0';
 	}
@@ -117,7 +117,7 @@ void nvml__close(struct nvml *n)
 	free(n);
 }
 
-/* As CUDA reads the variable: up to the first entry that is no device. UUIDs may be cut short. */
+/* As CUDA reads the variable: up to the first entry that is no device. UUIDs may be abbreviated. */
 int nvml_ordinal(const char *visible, unsigned index, const char *uuid)
 {
 	if (!visible)
@@ -142,7 +142,7 @@ int nvml_ordinal(const char *visible, unsigned index, const char *uuid)
 	return -1;
 }
 
-/* Value of CUDA_VISIBLE_DEVICES in /proc/PID/environ into buf; NULL: it has none, or cannot be read. */
+/* Value of CUDA_VISIBLE_DEVICES in /proc/PID/environ into buf; NULL: not set, or not readable. */
 static const char *visible_devices(pid_t pid, char *buf, size_t size)
 {
 	static const char key[] = "CUDA_VISIBLE_DEVICES=";
@@ -165,7 +165,7 @@ static const char *visible_devices(pid_t pid, char *buf, size_t size)
 	return found;
 }
 
-/* 0, or an error. As cudaMemGetInfo counts: 480 MiB of an H100 are the driver's own; only _v2 tells them apart (driver 580). */
+/* 0, or an error. As cudaMemGetInfo counts: the driver reserves 480 MiB of an H100; only _v2 separates them (driver 580). */
 static int nvml__memory(const struct nvml *n, void *dev, struct nvml_memory *ret)
 {
 	struct nvml_memory_v2 mem = { .version = NVML_MEMORY_V2 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * nvml: the device's own truth, from libnvidia-ml.so.1 if the machine has one (dlopen'ed: never a
- * dependency). What it says becomes EV_NVML events: bytes used of a device, and of it by a process.
+ * nvml: the devices' memory as the driver reports it, from libnvidia-ml.so.1 if the machine has one (dlopen'ed: never a
+ * dependency). It becomes EV_NVML events: bytes used of a device, and by each process.
  *
- * NVML numbers the machine's devices, a process those that it sees: CUDA_VISIBLE_DEVICES of its environment
- * says which (numbers or UUIDs), and without it all in NVML's order are taken to be its own.
+ * NVML numbers the machine's devices, a process those that it sees: CUDA_VISIBLE_DEVICES of its environment selects them
+ * (numbers or UUIDs), and without it all of them in NVML's order are taken to be its own.
  */
 #ifndef MT_LIVE_NVML_H
 #define MT_LIVE_NVML_H
@@ -19,10 +19,10 @@
 
 struct nvml;
 
-/* NULL: no library, no driver, or no device: nothing is lost but this. */
+/* NULL: no library, no driver, or no device: only these events are missing. */
 struct nvml *nvml__open(void);
 void nvml__close(struct nvml *n); /* NULL is fine */
-/* What is known of these processes now. Devices that none of them uses are left out. */
+/* Current readings for these processes. Devices that none of them uses are left out. */
 void nvml__read(struct nvml *n, const pid_t *pids, size_t cnt, const struct tell *tell);
 
 /* The process's number for NVML's device `index`; -1: it does not see it. `visible` NULL: not set. */

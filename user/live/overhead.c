@@ -2,7 +2,7 @@
 #include "live/overhead.h"
 
 #define TURN_NS 1000000000ull
-#define CPU_NS_MIN 50000000ull /* of less, a share says nothing: such a turn lasts on */
+#define CPU_NS_MIN 50000000ull /* of less, a share means nothing: such a turn is extended */
 
 bool overhead__turn(struct overhead *o, uint64_t now_ns, uint64_t probe_ns, uint64_t cpu_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A file that inductor wrote is never written again: its name is a hash of what it says. One that is not there (any more), or
- * says nothing of a line, still has a name like that: then the line is known to be compiled code, and no more.
+ * A file that inductor wrote is never written again: its name is a hash of its text. A file that is gone, or has nothing about
+ * a line, still has such a name: then the line is known to be compiled code, and no more.
  */
 #include "live/place_look.h"
 
@@ -30,7 +30,7 @@ struct look_code {
 struct place_look {
 	struct look_proc procs[PLACE_PROCS_MAX];
 	struct look_code codes[PLACE_CODES_MAX];
-	unsigned next_proc, next_code; /* whose turn it is to go */
+	unsigned next_proc, next_code; /* the next to be replaced */
 	struct generated_files *files;
 };
 
@@ -46,7 +46,7 @@ struct place_look *place_look__new(void)
 	return NULL;
 }
 
-/* --- what goes ------------------------------------------------------------------------------------------------ */
+/* --- dropping ------------------------------------------------------------------------------------------------- */
 
 static void drop_proc(struct look_proc *p)
 {
@@ -96,7 +96,7 @@ static struct target *find_target(struct place_look *pl, pid_t pid, int *ret_r)
 	return p->target;
 }
 
-/* NULL: *ret_r says why. */
+/* NULL: *ret_r is the reason. */
 static const struct py_code *find_code(struct place_look *pl, const struct place_job *j, int *ret_r)
 {
 	struct look_code *c;
@@ -123,7 +123,7 @@ static const struct py_code *find_code(struct place_look *pl, const struct place
 
 /* --- a line ------------------------------------------------------------------------------------------------------- */
 
-/* Enum ev_place. Of a graph that the file does not name nothing is concluded. */
+/* Enum ev_place. Nothing is concluded about a graph that the file does not name. */
 static uint8_t made_by(const struct generated_line *l)
 {
 	static const char *const graphs[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * place_look: what a line of Python is: code object → file and line → what inductor says there (python/generated.h). The work
- * of placing.c's second thread: nothing here is touched by another one.
+ * place_look: what a line of Python is: code object → file and line → inductor's note on it (python/generated.h). The work of
+ * placing.c's second thread: no other thread touches this.
  *
  * Keeps the processes and code objects that it looked at last, within the bounds below, and files (live/generated_files.h).
  */
@@ -23,16 +23,16 @@ struct place_job {
 	struct work work; /* first */
 	/* in */
 	pid_t pid;
-	int is_end; /* the process is gone: what was kept of it goes, and nothing else is done */
+	int is_end; /* the process has ended: what was kept of it is dropped, and nothing else is done */
 	struct py_runtime rt;
 	uint64_t code, instr, check, hash, ts_ns;
 	name_id name;
 	/* out */
 	int r;	    /* 0, or why its code object could not be read: -ESTALE: it is another one by now, -ESRCH … */
-	char *text; /* malloc'ed: the operator that stands for it; NULL: none, this is no generated line */
+	char *text; /* malloc'ed: the operator that the line stands for; NULL: none, this is no generated line */
 	uint8_t made; /* enum ev_place */
-	char buffer[PY_CODE_TEXT_MAX]; /* "buf7 float32[512,512], then buf8"; "" not known */
-	char *nodes; /* malloc'ed: its source nodes; NULL: not known */
+	char buffer[PY_CODE_TEXT_MAX]; /* "buf7 float32[512,512], then buf8"; "": unknown */
+	char *nodes; /* malloc'ed: its source nodes; NULL: unknown */
 	char file[PY_CODE_TEXT_MAX];
 	unsigned line;
 };

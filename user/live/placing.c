@@ -20,25 +20,25 @@
 #include "python/runtime.h"
 #include "target/script.h"
 
-#define END_S 3 /* longer does a look not take, unless a file system keeps it waiting: then it is left behind */
+#define END_S 3 /* no look takes longer, unless a file system holds it up: then it is abandoned */
 
 struct placed_proc {
 	uint64_t pid; /* its key */
 	struct py_runtime rt;
-	uint32_t cnt; /* of its places */
+	uint32_t cnt; /* number of its places */
 };
 
-/* A line that was told. */
+/* A line that was reported. */
 struct placed {
 	uint64_t hash; /* its key */
 	pid_t pid;
-	int is_plain; /* nothing stands for it */
+	int is_plain; /* it stands for no operator */
 };
 
 struct placing {
 	struct placing_env env;
 	struct map procs, places;
-	uint32_t waiting; /* jobs that are the thread's */
+	uint32_t waiting; /* jobs handed to the thread */
 	uint64_t left_out;
 	struct place_look *look; /* the thread's */
 	struct worker *worker;
@@ -116,7 +116,7 @@ void placing__python(struct placing *p, pid_t pid, const struct py_runtime *rt)
 	if (!at)
 		return;
 	at->rt = *rt;
-	at->rt.lib = NULL; /* as good as the libraries of whoever looked */
+	at->rt.lib = NULL; /* valid only as long as the libraries of the reader that found it */
 }
 
 static void ask(struct placing *p, const struct place_job *what)
@@ -182,7 +182,7 @@ static name_id told_as(const struct placing *p, const struct place_job *j, const
 	return j->text && text && text[0] ? tell__name(&p->env.tell, j->pid, text) : NAME_NONE;
 }
 
-/* One whose code object could not be read any more is neither: it is asked about when it is told again. */
+/* A line whose code object could not be read any more is left open: it is asked about when it is reported again. */
 static void say(struct placing *p, const struct place_job *j)
 {
 	struct placed *place = map__find(&p->places, j->hash);

@@ -9,7 +9,7 @@
 #include "target/counters.h"
 #include "target/target.h"
 
-#define END_S 3 /* longer does a plan not take, unless a file system keeps it waiting: then it is left behind */
+#define END_S 3 /* no plan takes longer, unless a file system holds it up: then it is abandoned */
 
 struct job {
 	struct work work; /* first */
@@ -17,18 +17,18 @@ struct job {
 	struct target *target; /* held */
 	struct plan_opts opts;
 	struct names *names;
-	int is_forgotten; /* atomic: one that was not begun is not begun at all */
+	int is_forgotten; /* atomic: a job that has not begun is skipped */
 	struct planned is;
 };
 
 struct planner {
 	struct worker *worker;
 	struct plan_cache *cache; /* the thread's */
-	struct job *jobs;	  /* that were asked for and not taken */
+	struct job *jobs;	  /* requested and not taken */
 	uint64_t tickets;
 };
 
-/* On the loop: it may be the target's last holder. */
+/* On the loop: this may drop the last reference to the target. */
 static void job__free(struct job *j)
 {
 	plan__free(j->is.plan);
@@ -131,7 +131,7 @@ void planner__forget(struct planner *p, uint64_t ticket)
 			__atomic_store_n(&j->is_forgotten, 1, __ATOMIC_RELAXED);
 }
 
-/* Its names become the loop's. */
+/* Moves its names into the loop's table. */
 static void job__hand_out(struct job *j, struct names *names, struct planned *ret)
 {
 	if (j->is.plan && plan__rename(j->is.plan, j->names, names) < 0) {

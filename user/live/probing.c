@@ -20,27 +20,27 @@
 #include "model/model.h"
 #include "target/target.h"
 
-/* Before anything but the marks of steps is set, steps are looked at, to have something to compare the later ones with. */
+/* With only the marks of steps set, steps are watched for a while, to compare the later ones with. */
 #define LOOK_STEPS 6 /* boundaries */
 #define LOOK_MIN_NS 150000000ull
 #define LOOK_NS 400000000ull
 #define LOOK_NO_STEPS_NS 250000000ull
-#define LOOK_REST 4 /* times what a look at a process's libraries took: the pause behind it */
+#define LOOK_REST 4 /* times the duration of a look at a process's libraries: the pause after it */
 
 struct probing {
 	struct probing_env env;
 	struct retire *retire;
 	struct planner *planner;
 	struct setter *setter;
-	struct err failed; /* of a process that the user named; code 0: none did */
-	int has_started;   /* what is set from now on nobody waits for */
+	struct err failed; /* the first failure of a process that the user named; code 0: none */
+	int has_started;   /* nothing that is set from now on is waited for */
 	size_t awaited_plans;
 	uint64_t sites_left_out, files_left_out;
-	int is_new; /* something was set whole since the last change of level */
+	int is_new; /* some plan was set whole since the last change of level */
 	int has_perf; /* each place is a descriptor of its own */
 };
 
-/* --- what became of a plan ------------------------------------------------------------------------------ */
+/* --- results of a plan ---------------------------------------------------------------------------------- */
 
 static void probing__push_covers(struct probing *g, const struct process *p)
 {
@@ -57,7 +57,7 @@ static void probing__push_covers(struct probing *g, const struct process *p)
 	}
 }
 
-/* What became of each symbol. Return sites belong to the symbol's entry. */
+/* The result for each symbol. Return sites belong to the symbol's entry. */
 static void probing__push_sites(struct probing *g, const struct process *p, const struct plan *plan,
 			       const uint8_t *failed)
 {
@@ -71,7 +71,7 @@ static void probing__push_sites(struct probing *g, const struct process *p, cons
 	}
 }
 
-/* Once all that was under way in the process is set. */
+/* Once everything under way in the process is set. */
 static void probing__say_attached(const struct probing *g, struct process *p)
 {
 	const struct proc_attach at = p->attach;
@@ -80,7 +80,7 @@ static void probing__say_attached(const struct probing *g, struct process *p)
 	if (p->settings_cnt || !at.since_ns)
 		return;
 	p->attach = (struct proc_attach){ 0 };
-	/* A shell around the job: not worth a word; what it starts is. */
+	/* A shell around the job: no line for it, but for what it starts. */
 	if (g->env.quiet || (!at.attached && !at.failed && g->env.plan.sources != SRC_KERNEL))
 		return;
 	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
@@ -115,7 +115,7 @@ static void probing__set_failed(struct probing *g, const struct setting *one, in
 	}
 }
 
-/* A process that is at work has shown its steps, or that it has none. */
+/* 1: a process at work has shown its steps, or that it has none. */
 static int probing__has_looked(struct probing *g, struct setting *one)
 {
 	uint64_t steps = model__steps_of(g->env.model, (uint32_t)one->p->pid), age;
@@ -152,7 +152,7 @@ static void probing__push_attach(struct probing *g, const struct setting *one)
 			.longest_us = (uint32_t)(one->st.longest_ns / 1000) });
 }
 
-/* What was set is known now; with -ECANCELED a part. Late operators were not charged before. */
+/* Charges the process for what was set (a part, with -ECANCELED). Late operators were not charged before. */
 static void probing__settle_places(struct probing *g, const struct setting *one)
 {
 	struct process *p = one->p;
@@ -178,7 +178,7 @@ static void probing__note_left_out(const struct probing *g, const struct setting
 				      "never called, though what they report is there");
 }
 
-/* Adds what became of a plan in a process to the sums, and tells it. */
+/* Adds the result of a plan in a process to the sums, and reports it. */
 static void probing__set_done(void *ctx, struct setting *one, int r, struct err *err)
 {
 	const struct plan *plan = one->ref->plan;
@@ -203,7 +203,7 @@ static void probing__set_done(void *ctx, struct setting *one, int r, struct err 
 	}
 	probing__add_stats(p, &one->st);
 	probing__push_covers(g, p);
-	if (r < 0) { /* it is over, or is another program now */
+	if (r < 0) { /* the process has ended, or runs another program now */
 		if (one->is_named && !g->failed.code && !target__alive(p->target))
 			err_set(&g->failed, -ESRCH, "process %d ended while it was being attached", (int)p->pid);
 		return;
@@ -217,9 +217,9 @@ static void probing__set_done(void *ctx, struct setting *one, int r, struct err 
 	probing__say_attached(g, p);
 }
 
-/* --- plans on their way in ---------------------------------------------------------------------------------- */
+/* --- plans being set ------------------------------------------------------------------------------------ */
 
-/* A process that loads one library after the other. Of a tree one process is named, the others are counted. */
+/* A process loads one library after the other. One process of a tree is noted, the others are counted. */
 static void probing__has_no_places(struct probing *g, struct process *p, uint64_t sites)
 {
 	const struct process *kin;
@@ -233,7 +233,7 @@ static void probing__has_no_places(struct probing *g, struct process *p, uint64_
 					 "others: none are set in further ones");
 }
 
-/* Begins to set a plan in a process, and keeps a reference to it. */
+/* Begins to set a plan in a process, and keeps a reference to the plan. */
 static int probing__set(struct probing *g, struct process *p, struct plan_ref *ref, const struct set_how *how,
 			struct err *err)
 {
@@ -270,7 +270,7 @@ static int probing__set(struct probing *g, struct process *p, struct plan_ref *r
 	return 0;
 }
 
-/* --- plans that are asked for --------------------------------------------------------------------------------- */
+/* --- plans requested ------------------------------------------------------------------------------------------ */
 
 int probing__plan(struct probing *g, struct process *p, int only_new, const struct set_how *how, struct err *err)
 {
@@ -285,7 +285,7 @@ int probing__plan(struct probing *g, struct process *p, int only_new, const stru
 	return p->asked.ticket ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-/* What is being made fits the process no more: it is another program, or gone; or it is there. */
+/* The plan is there, or no longer fits: the process has ended or runs another program. */
 static void probing__unask(struct probing *g, struct process *p)
 {
 	planner__forget(g->planner, p->asked.ticket);
@@ -325,7 +325,7 @@ static int probing__set_planned(struct probing *g, struct process *p, struct pla
 	return r;
 }
 
-/* A first plan, one after an exec, or one of new libraries; or there are none. */
+/* A first plan, one after an exec, or one of new libraries; there may be no plan. */
 static void probing__take_plan(struct probing *g, struct process *p, struct planned *pl)
 {
 	struct proc_asked asked = p->asked;
@@ -374,7 +374,7 @@ void probing__drop(struct probing *g, struct process *p)
 	setter__drop(g->setter, p);
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------------ */
+/* --- all processes ------------------------------------------------------------------------------------------------ */
 
 int probing__plans_fd(const struct probing *g)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * record_key: the key by which somebody begins a recording while a trace goes on, and ends it. The recording is of all steps:
- * where windows of some are traced it waits until all are, and holds them for as long as it goes on (windows__hold). It is
- * said on stderr.
+ * record_key: the key with which the user begins and ends a recording while a trace goes on. The recording is of all steps:
+ * where windows of some are traced it waits until all are, and holds them for as long as it goes on (windows__hold). Reported
+ * on stderr.
  */
 #ifndef MT_LIVE_RECORD_KEY_H
 #define MT_LIVE_RECORD_KEY_H
@@ -18,10 +18,10 @@ struct record_key {
 	struct windows *windows;
 	struct recorder *recorder;
 	struct model *model;
-	bool is_wanted; /* it begins when all is traced */
+	bool is_wanted; /* it begins once everything is traced */
 };
 
-void record_key__asked(struct record_key *k); /* to begin it, or to end it */
+void record_key__asked(struct record_key *k); /* the key was pressed, to begin or end it */
 void record_key__turn(struct record_key *k);  /* each turn of the loop, after windows' */
 
 #endif

@@ -6,7 +6,7 @@
 
 const char *redact_cmdline(char *buf, size_t size, const char *cmdline)
 {
-	size_t len = strcspn(cmdline, " "), at = len; /* a title that a program gave itself is one word with blanks */
+	size_t len = strcspn(cmdline, " "), at = len; /* a title that a program gave itself is one argument with blanks */
 
 	while (at && cmdline[at - 1] != '/')
 		at--;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * All operators have probes at the attach: a job at its very beginning loses nothing. What it never calls makes the others'
- * hits more expensive (each looks its place up in a tree of all), so those go when no operator was called for the first time
- * for QUIET_NS and three whole steps. Where nobody steps, or steps are very long, time says nothing (a job may import and load
- * data for minutes, and costs nothing meanwhile): there it takes NO_STEPS_HITS calls, too.
+ * All operators have probes at the attach: a job at its very beginning loses nothing. Operators that it never calls make the
+ * hits of others more expensive (each hit looks its place up in a tree of all), so their probes are removed when no operator
+ * was called for the first time for QUIET_NS and three whole steps. Where there are no steps, or very long ones, time alone
+ * means nothing (a job may import and load data for minutes, and costs nothing meanwhile): there it takes NO_STEPS_HITS calls,
+ * too.
  */
 #define LOG_MODULE "follow"
 #include "live/retire.h"
@@ -29,11 +30,11 @@
 #define LOOK_EVERY_NS 100000000ull
 #define LOOK_TURN_NS 500000ull
 
-/* An operator that is called although its probe was taken away. */
+/* An operator that is called although its probe was removed. */
 struct late_op {
 	name_id sym;
 	pid_t pid;
-	uint64_t since_ns; /* it had not been called then */
+	uint64_t since_ns; /* it had not been called at this time */
 };
 #define LATE_MAX 256 /* at one time */
 
@@ -42,16 +43,16 @@ struct retire {
 	struct idle *idle;
 	struct late_op late[LATE_MAX];
 	size_t late_cnt;
-	size_t settings;       /* that are setting such ones */
-	uint64_t news_ns;      /* when there was news last … */
-	uint64_t news_hits;    /* … and how many calls of operators had been told by then */
-	uint64_t looked_up_ns; /* when a schema was looked up that this look is for; 0: none was */
-	uint64_t taken;	       /* probes */
+	size_t settings;       /* number of settings under way for such operators */
+	uint64_t news_ns;      /* when an operator was last new … */
+	uint64_t news_hits;    /* … and the number of operator calls reported by then */
+	uint64_t looked_up_ns; /* when a schema was looked up that caused this look; 0: none */
+	uint64_t taken;	       /* probes removed */
 	int has_news, has_retired;
 	int is_away;	 /* no operator has a probe for now */
-	int is_dropping; /* not all that may go has gone */
-	uint64_t due_ns; /* it does not go on before */
-	size_t turn; /* who is looked at first in the next one */
+	int is_dropping; /* some idle operators still have their probes */
+	uint64_t due_ns; /* no slice before this time */
+	size_t turn; /* index of the process that is looked at first in the next turn */
 };
 
 struct retire *retire__new(const struct retire_env *env)
@@ -82,7 +83,7 @@ const uint8_t *retire__wanted(struct retire *rt, const struct plan *plan)
 	return idle__wanted(rt->idle, plan);
 }
 
-/* Operators that were told so far. */
+/* Operator calls reported so far. */
 static uint64_t retire__hits(const struct retire *rt)
 {
 	struct trace_counters c;
@@ -148,7 +149,7 @@ static void look__called(void *ctx, const struct site *s)
 		retire__push_late(rt, &late);
 }
 
-/* Libraries of processes that are there. */
+/* Is the library mapped by a process that is followed? */
 static int retire__is_used(void *ctx, uint64_t dev, uint64_t ino)
 {
 	const struct retire *rt = ctx;
@@ -162,7 +163,7 @@ static int retire__is_used(void *ctx, uint64_t dev, uint64_t ino)
 	return 0;
 }
 
-/* Which operators a process has called since. */
+/* Finds the operators that a process has called since. */
 static void retire__look(struct retire *rt, struct process *p)
 {
 	uint64_t begin = now_ns();
@@ -190,7 +191,7 @@ static void retire__look(struct retire *rt, struct process *p)
 	p->looked_ns = begin;
 }
 
-/* What was called anywhere gets its probe everywhere, slice by slice: a new phase of a job begins with hundreds. */
+/* An operator called anywhere gets its probe everywhere, slice by slice: a new phase of a job begins with hundreds. */
 static void retire__set_called(struct retire *rt, struct process *p)
 {
 	for (size_t i = 0; i < p->plans_cnt; i++) {
@@ -204,7 +205,7 @@ static void retire__set_called(struct retire *rt, struct process *p)
 	}
 }
 
-/* Until now their calls may be missing. */
+/* Their calls may be missing up to now. */
 static void retire__tell_late(struct retire *rt)
 {
 	for (size_t i = 0; i < rt->late_cnt; i++)
@@ -228,13 +229,13 @@ static void retire__settle(struct retire *rt)
 	rt->has_news = 0;
 	retire__news(rt);
 	if (rt->is_away)
-		rt->late_cnt = 0; /* nothing of it is missing: nothing of anything is seen */
+		rt->late_cnt = 0; /* not late: no operator is seen at all */
 	if (!rt->has_retired || rt->is_away)
 		return;
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
 		retire__set_called(rt, p);
 	if (rt->settings)
-		setter__turn(rt->env.setter); /* the first at once */
+		setter__turn(rt->env.setter); /* the first slice at once */
 	else
 		retire__tell_late(rt);
 }
@@ -295,7 +296,7 @@ static int retire__is_quiet(const struct retire *rt)
 		for (size_t k = 0; k < p->plans_cnt; k++)
 			may |= retire__may(p, &p->plans[k]);
 		has_steps |= steps != 0;
-		/* a better kind of mark begins to count anew */
+		/* the count restarts when a better kind of mark appears */
 		is_stepping |= steps && (steps >= p->steps_base ? steps - p->steps_base : steps) < QUIET_STEPS;
 	}
 	if (!may || age < QUIET_NS)
@@ -305,7 +306,7 @@ static int retire__is_quiet(const struct retire *rt)
 	return age >= (has_steps ? LONG_STEPS_NS : NO_STEPS_NS) && retire__hits(rt) - rt->news_hits >= NO_STEPS_HITS;
 }
 
-/* A slice of it: what is called meanwhile is wanted in the next one. */
+/* One slice of the removal: operators called meanwhile are wanted in the next one. */
 static void retire__drop_idle(struct retire *rt, struct process *p, struct proc_plan *pl)
 {
 	struct retire_stats st = { .budget_ns = SLICE_NS };

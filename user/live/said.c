@@ -14,7 +14,7 @@
 #define KNOWN_MIN 128
 #define NAMED_PART 4 /* of the modules that the kernel side knows: a process alone has 65,536 */
 
-/* The names of a storage or a module as ids, as they were said last, so that they are not looked up at every look. */
+/* The names of a storage or a module as ids, as last reported, so that they are not looked up at every look. */
 struct known {
 	uint64_t at, hash; /* data pointer or object */
 	name_id path, root, type, key, of;
@@ -22,7 +22,7 @@ struct known {
 	uint8_t seen;	  /* … in this look */
 };
 
-/* What comes and goes leaves its entries, so it is begun anew now and then. */
+/* Entries are never removed one by one, so the table is emptied now and then. */
 static int known_set__has_room(const struct known_set *s, size_t cnt)
 {
 	return s->map.cnt + cnt <= s->max;
@@ -36,7 +36,7 @@ static void known_set__begin(struct known_set *s, size_t cnt)
 
 /* --- which modules have names, for the kernel side ----------------------------------------------------------- */
 
-/* What finds no room is of a module around it until there is some, which the next look tries. */
+/* A module without room counts as part of the one around it until there is room, which the next look tries. */
 static void set_named(struct said_env *env, struct said *s, struct known *k, int is_named)
 {
 	if (!env->keeper || k->is_named == is_named)
@@ -95,7 +95,7 @@ static int is_said(const struct said_env *env, const struct said *s, const struc
 
 /* --- modules --------------------------------------------------------------------------------------------------- */
 
-/* What is not there any more has no name; a look that could not read everything tells nothing about that. */
+/* A module that is gone has no name; a look that could not read everything proves nothing about that. */
 static void forget_gone(struct said_env *env, struct said *s, const struct py_look *look)
 {
 	int has_names = look->told_modules_cnt != 0;
@@ -115,7 +115,7 @@ static void say_modules(struct said_env *env, struct said *s, const struct py_re
 			uint64_t now_ns)
 {
 	if (!known_set__has_room(&s->modules, look->told_modules_cnt)) {
-		forget_modules(env, s); /* then all are said again */
+		forget_modules(env, s); /* all are reported again then */
 		known_set__begin(&s->modules, look->told_modules_cnt);
 	}
 	for (size_t i = 0; i < look->told_modules_cnt; i++) {
@@ -171,7 +171,7 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 	s->unnamed = 0;
 	say_modules(env, s, r, look, now_ns);
 	find_count(s, r, look);
-	if (age > UINT8_MAX) /* too long ago: the next look says it */
+	if (age > UINT8_MAX) /* too long ago: the next look reports it */
 		return;
 	if (!known_set__has_room(&s->tensors, look->told_cnt))
 		known_set__begin(&s->tensors, look->told_cnt);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * said: the names of one process's tensors and modules as they were said last, so that a look says what is new: as events
+ * said: the names of one process's tensors and modules as last reported, so that a look reports only what is new: as events
  * (EV_MODULE, EV_TENSOR), and to the kernel side which modules have names. Called by naming.c with what a look found.
  */
 #ifndef MT_LIVE_SAID_H
@@ -19,17 +19,17 @@ struct model;
 struct py_look;
 struct py_reader;
 
-/* What all processes share. */
+/* Shared by all processes. */
 struct said_env {
 	struct tell tell;
 	const struct model *model;
-	struct keeper *keeper;	/* NULL: which modules have names is not wanted */
+	struct keeper *keeper;	/* NULL: the kernel side does not need to know which modules have names */
 	uint32_t named_cnt; /* modules that the kernel side knows to have names */
 };
 
-/* Where an optimizer counts its steps: the state `step` of its first parameter, a tensor. */
+/* The place of an optimizer's step count: the state `step` of its first parameter, a tensor. */
 struct said_count {
-	uint64_t addr; /* 0: it does not, or on a GPU */
+	uint64_t addr; /* 0: there is none, or on a GPU */
 	uint8_t dtype; /* c10::ScalarType */
 };
 
@@ -40,7 +40,7 @@ struct said {
 		struct map map; /* struct known */
 		size_t max;
 	} tensors, modules; /* by data pointer; by object */
-	uint32_t named_cnt, unnamed; /* modules that the kernel side knows to have names; that had no room there this time */
+	uint32_t named_cnt, unnamed; /* modules that the kernel side knows to have names; those without room there this time */
 };
 
 void said__look(struct said *s, struct said_env *env, const struct py_reader *r, const struct py_look *look, uint64_t now_ns);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * One thread, one epoll loop, driven by time: every DRAIN_MS the rings and the sideband are emptied
- * and what is older than order's slack is passed on (live/stream.h); once a second counters are read, made into
- * events (live/counted.h), and the caller is shown a report. Rings wake the loop early only when a quarter full.
+ * One thread, one epoll loop, driven by time: every DRAIN_MS the rings and the sideband are emptied, and events older than
+ * order's slack are passed on (live/stream.h); once a second counters are read, made into events (live/counted.h), and the
+ * caller gets a report. Rings wake the loop early only when a quarter full.
  *
- * Everything that a report says goes through the stream of events, the session's own knowledge too
- * (who the target is, what could be attached, losses, costs): so a recording replays to the same
- * report.
+ * Everything in a report goes through the stream of events, also what the session itself knows (the target, what could be
+ * attached, losses, costs): so a recording replays to the same report.
  */
 #define LOG_MODULE "session"
 #include "live/session.h"
@@ -51,11 +50,11 @@
 #include "target/sideband.h"
 #include "timeline/report.h"
 
-#define COUNT_AHEAD_NS 100000000ull   /* counters are read so long before they are shown: order holds them back */
+#define COUNT_AHEAD_NS 100000000ull   /* how long before they are shown counters are read: order holds them back */
 #define SIDEBAND_PAGES 64
-#define SLOW_ATTACH_NS 2000000000ull  /* so long is waited without a word */
+#define SLOW_ATTACH_NS 2000000000ull  /* the time to wait without a message */
 #define STACK_RATE 2000		      /* native stacks a second: 33 MB/s through the rings, 2 to 4 % of a core to unwind */
-#define MARKS_MAX 99		      /* each is a name */
+#define MARKS_MAX 99		      /* each needs a name */
 
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
        WAKE_NAMES, WAKE_PLACES, WAKE_KEEPER, WAKE_PLANS };
@@ -72,13 +71,13 @@ struct session {
 	struct usage usage;
 	struct gpu_counters gpu_counters;
 	struct follow *follow;
-	struct naming *naming; /* NULL: not asked for */
+	struct naming *naming; /* NULL: not requested */
 	struct placing *placing; /* the same */
 	struct catching catching;
 	struct nvml *nvml;     /* NULL: there is none */
 	struct counted counted;
 	struct counting counting;
-	struct tell tell; /* into the stream */
+	struct tell tell; /* sends events into the stream */
 	struct sideband *sideband;
 	int is_sideband_armed;
 	struct record_key key;
@@ -108,7 +107,7 @@ static void session__turn_catching(struct session *s)
 	catching__turn(&s->catching, s->windows.levels.is_off || !windows__are_at_rest(&s->windows), now_ns());
 }
 
-/* Its last events come before its end; until they are read its descriptor stays readable. */
+/* Its last events are read before its end is handled; until then its descriptor stays readable. */
 static int session__gone(struct session *s, uint32_t index)
 {
 	int status;
@@ -129,14 +128,14 @@ static uint64_t ms_or(unsigned ms, unsigned other, unsigned last)
 	return (ms ? ms : other ? other : last) * 1000000ull;
 }
 
-/* The one place where memtrace itself ends a trace: the job comes first. */
+/* The only place where memtrace itself ends a trace: the job comes first. */
 static void session__check_overhead(struct session *s)
 {
 	if (!s->stop && windows__cost_too_much(&s->windows))
 		s->stop = STOP_OVERHEAD;
 }
 
-/* The reason, in the recording too. */
+/* Puts the reason into the recording, too. */
 static int session__too_costly(struct session *s, struct err *err)
 {
 	char text[160];
@@ -225,7 +224,7 @@ static void session__sideband(struct session *s)
 }
 
 /*
- * The first record wakes the loop at once, the next ones with the timer: whoever starts programs all day long wakes it a
+ * The first record wakes the loop at once, later ones come with the timer: a user who starts programs all day long wakes it a
  * hundred times a second, not ten thousand times.
  */
 static void session__arm_sideband(struct session *s, int is_armed)
@@ -236,14 +235,14 @@ static void session__arm_sideband(struct session *s, int is_armed)
 		s->is_sideband_armed = is_armed;
 }
 
-/* Each DRAIN_MS; the rings were read before. */
+/* Every DRAIN_MS, after the rings were read. */
 static void session__on_timer(struct session *s)
 {
 	if (!s->is_sideband_armed) {
 		session__sideband(s);
 		session__arm_sideband(s, 1);
 	}
-	follow__settle(s->follow); /* what had to wait for its time */
+	follow__settle(s->follow); /* what had to wait for a certain time */
 	usage__turn(&s->usage);
 	gpu_counters__turn(&s->gpu_counters, 0);
 	probing__turn_idle(s->probing);
@@ -251,7 +250,7 @@ static void session__on_timer(struct session *s)
 	loop_pace__turn(&s->pace, windows__are_idle(&s->windows), &s->usage, s->naming);
 }
 
-/* What is counted, shortly before it is shown. */
+/* Reads the counters, shortly before they are shown. */
 static void session__count(struct session *s)
 {
 	if (sideband__look_at_cpus(s->sideband) > 0)
@@ -341,7 +340,7 @@ static int session__turn(struct session *s, struct err *err)
 		return err_set(err, -errno, "waiting for events: %s", strerror(errno));
 	probing__late_ops(s->probing); /* first: until then its calls are missed */
 	r = stream__drain(&s->stream);
-	if (n < 0 && r >= 0 && s->opts->on_input) /* the window has another size */
+	if (n < 0 && r >= 0 && s->opts->on_input) /* the terminal window was resized */
 		r = session__input(s);
 	for (int i = 0; i < n && r >= 0; i++)
 		r = session__handle(s, &evs[i]);
@@ -366,7 +365,7 @@ static int session__loop(struct session *s, struct err *err)
 
 /* --- life ------------------------------------------------------------------------------------------------ */
 
-/* Signals are read by the loop. Before there are threads, which must not get them. */
+/* The loop reads signals. Blocked before there are threads, which must not get them. */
 static void session__open_fds(struct session *s)
 {
 	const struct session_opts *o = s->opts;
@@ -379,8 +378,8 @@ static void session__open_fds(struct session *s)
 	if (o->cadence.every_ns || o->max_overhead > 0)
 		sigaddset(&mask, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
-	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
-	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
+	signal(SIGPIPE, SIG_IGN); /* a closed reader must not cost the recording its end */
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, and does not end memtrace */
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	loop_pace__open(&s->pace);
 	s->count_fd = timer_new(tick_ns - ahead_ns, tick_ns);
@@ -421,7 +420,7 @@ static int session__watch_all(struct session *s, struct err *err)
 	return r;
 }
 
-/* Who is followed, with which probes, and what becomes of them. */
+/* The followed processes, their probes, and what happens to them. */
 static int session__init_follow(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -522,7 +521,7 @@ static int session__init(struct session *s, struct err *err)
 	return 0;
 }
 
-/* Before memtrace changes anything of its own that a command would inherit: limits, signals. */
+/* Before memtrace changes limits or signals, which a command would inherit. */
 static int session__launch(struct session *s, struct err *err)
 {
 	struct asker as;
@@ -531,7 +530,7 @@ static int session__launch(struct session *s, struct err *err)
 	return r < 0 ? r : launch_stopped(s->opts->launch, &as, &s->launched, err);
 }
 
-/* From here on this process may do no more than whoever called it; what takes more is asked of the keeper. */
+/* From here on this process has no more rights than the user who called it; the keeper does what needs more. */
 static int session__give_rights_away(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -552,7 +551,7 @@ static int session__give_rights_away(struct session *s, struct err *err)
 	return r;
 }
 
-/* Until all that was asked for has its probes. The loop goes on: those that have theirs already tell, and Ctrl-C ends it. */
+/* Until everything requested has its probes. The loop goes on: processes with probes already report; Ctrl-C ends it. */
 static int session__await(struct session *s, struct err *err)
 {
 	uint64_t t0 = now_ns();
@@ -580,7 +579,7 @@ static int session__start(struct session *s, struct err *err)
 	if (o->is_budget_own && !o->quiet)
 		fprintf(stderr, "tracing %" PRIu64 " whole steps now and then: after half a minute at most %.3g %% of "
 			"the job's time; all of them: --max-overhead none\n", o->cadence.steps, 100 * o->max_overhead);
-	session__turn_windows(s); /* until its first window nothing is whole */
+	session__turn_windows(s); /* no step is whole until its first window */
 	if (o->launch)
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, s->start_ns, 1, err);
 	for (size_t i = 0; !o->launch && i < o->pids_cnt && r >= 0; i++) {
@@ -594,7 +593,7 @@ static int session__start(struct session *s, struct err *err)
 		follow__attach_jobs(s->follow);
 	if (r >= 0)
 		r = session__await(s, err);
-	return r < 0 ? r : recorder__begin(&s->stream.recorder, err); /* no room for it: nothing is started */
+	return r < 0 ? r : recorder__begin(&s->stream.recorder, err); /* without space for it nothing is started */
 }
 
 /* Detach, take what is still in the rings, end the stream. */
@@ -607,7 +606,7 @@ static int session__finish(struct session *s, struct err *err)
 	usage__push_uses(&s->usage, 1);
 	windows__end(&s->windows);
 	s->stream.detach_ns = now_ns();
-	counted__probes(&s->counted); /* now: until the last probe is gone others meet a process half forgotten, and lose */
+	counted__probes(&s->counted); /* now: while probes are being removed, processes that still hit some lose records */
 	probing__end(s->probing);
 	r = stream__drain_rest(&s->stream);
 	placing__finish(s->placing);
@@ -693,7 +692,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	} else {
 		recorder__drop(&s.stream.recorder);
 	}
-	/* Ctrl-C is the command's, too, which may end after the loop. */
+	/* Ctrl-C also reaches the command, which may end after the loop. */
 	*ret_exit_status = s.exit_status || !s.launched ? s.exit_status : launch_ended(s.launched);
 	session__done(&s);
 	return r;

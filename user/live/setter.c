@@ -11,7 +11,7 @@
 #include "keeper/keeper.h"
 
 #define REST_HASTY_NS SLICE_NS
-#define ASK_MS 10 /* whether operators may begin */
+#define ASK_MS 10 /* between two checks whether operators may begin */
 
 struct setter {
 	struct keeper *keeper;
@@ -19,8 +19,8 @@ struct setter {
 	setting_done_fn done;
 	void *ctx;
 	struct setting *first;
-	uint64_t due_ns; /* no slice before */
-	int is_due;	 /* then there is one: who comes later is late */
+	uint64_t due_ns; /* no slice before this time */
+	int is_due;	 /* something waits for its slice: after due_ns the loop is late */
 };
 
 struct setter *setter__new(struct keeper *keeper, setting_may_fn may_begin, setting_done_fn done, void *ctx)
@@ -136,7 +136,7 @@ static int setting__is_at_marks(const struct setting *one)
 	       site__is_mark(&one->ref->plan->sites[one->st.at]);
 }
 
-/* What follows the marks, and operators in any case, wait until they may. */
+/* What follows the marks, and operators in any case, wait until may_begin allows them. */
 static int setter__may_begin(struct setter *s, struct setting *one)
 {
 	if (one->begin_ns)
@@ -149,7 +149,7 @@ static int setter__may_begin(struct setter *s, struct setting *one)
 	return 1;
 }
 
-/* Whose turn it is; NULL: nobody's. */
+/* The setting whose slice is next; NULL: none. */
 static struct setting *setter__next(struct setter *s)
 {
 	for (struct setting *one = s->first; one; one = one->next)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * setter: plans on their way into processes. Whoever hits a probe waits while others are being set in its process, so they are
+ * setter: plans being set in processes. A thread that hits a probe waits while others are being set in its process, so they are
  * set in slices, one a turn of the loop, and never one right after the other: between them the job goes on, and rings are
- * emptied. What marks steps goes first, in all processes, so that steps are timed before anything else costs them time; then
- * what frees and what allocates; the thousands of operators follow.
+ * emptied. Marks of steps go first, in all processes, so that steps are timed before anything else costs them time; then frees
+ * and allocations; then the thousands of operators.
  */
 #ifndef MT_LIVE_SETTER_H
 #define MT_LIVE_SETTER_H
@@ -13,15 +13,15 @@
 #include "trace/trace.h"
 
 /*
- * How long a turn may set, and the least rest after it, also where sites are set anew (live/retire.h). Threads that wait for
- * the lock of their address space wait a slice, a little more where it is found too long when it is over; and all that they can
- * wait in a step of 57 ms is 10 ms.
+ * How long a turn may set, and the least rest after it, also where sites are set anew (live/retire.h). Threads that need the
+ * lock of their address space wait for a slice, or a little more where it ends late; in a step of 57 ms they can wait 10 ms in
+ * all.
  */
 #define SLICE_NS 2000000ull
 #define REST_NS	 9500000ull
 /*
- * On a machine where memtrace hardly gets a turn (seen: one in 0.2 s, at nice 15 beside two busy loops) the keeper sets what
- * was missed with the same rests, since it is awake; so many slices at most, for nothing is drained meanwhile.
+ * On a machine where memtrace hardly gets a turn (seen: one in 0.2 s, at nice 15 beside two busy loops) the keeper sets the
+ * missed slices with the same rests, since it is awake; at most this many, because nothing is drained meanwhile.
  */
 #define SLICES_MISSED_MAX 8
 
@@ -35,42 +35,42 @@ struct setting {
 	struct process *p;
 	struct plan_ref *ref;
 	struct attach_stats st; /* wanted and site_failed are its own */
-	int is_inherited; /* the plan of a parent: what became of its symbols was told */
-	int is_hasty;	  /* its operators begin at once; the process has just begun, so pauses are shorter … */
-	int is_at_work;	  /* … but not where these are libraries that one loads which makes steps */
-	int is_named;	  /* the user asked for this one: its failure is the session's */
-	int is_awaited;	  /* the session begins when it is set */
-	int is_again;	  /* it was set before, and taken away for a while (live/levels.h) */
-	int is_late;	  /* operators that are called although their probes were taken away (live/retire.h) */
-	uint64_t places, file_places; /* that its process was charged with for it (live/followed.h) */
-	uint64_t look_ns, look_steps; /* live/follow.c: since when its steps are looked at, how many there were */
-	uint64_t begin_ns; /* of its operators; 0: not yet */
+	int is_inherited; /* the plan of a parent: the results for its symbols were reported */
+	int is_hasty;	  /* its operators begin at once; the process has just started, so pauses are shorter … */
+	int is_at_work;	  /* … but not for libraries that a process loads which already makes steps */
+	int is_named;	  /* the user named this process: its failure is the session's */
+	int is_awaited;	  /* the session begins once it is set */
+	int is_again;	  /* it was set before, and removed for a while (live/levels.h) */
+	int is_late;	  /* operators that are called although their probes were removed (live/retire.h) */
+	uint64_t places, file_places; /* charged to its process (live/followed.h) */
+	uint64_t look_ns, look_steps; /* live/follow.c: since when its steps are watched, and how many there were */
+	uint64_t begin_ns; /* start of its operators; 0: not yet */
 };
 
-/* One is over: 0, the error of setting it, or -ECANCELED: it was dropped with some of its sites set. */
+/* A setting is over: 0, its error, or -ECANCELED: it was dropped with some of its sites set. */
 typedef void (*setting_done_fn)(void *ctx, struct setting *s, int r, struct err *err);
 
-/* The marks of one are set, if it has any: may the rest begin? Else it is asked again in the next turn. */
+/* The marks of a setting are set, if it has any: may the rest begin? If not, asked again in the next turn. */
 typedef int (*setting_may_fn)(void *ctx, struct setting *s);
 
 /* NULL: no memory */
 struct setter *setter__new(struct keeper *keeper, setting_may_fn may_begin, setting_done_fn done, void *ctx);
-void setter__free(struct setter *s); /* those under way are forgotten */
-/* wanted: NULL, or a byte a site, copied. A user of ref. The setter's until it is done; NULL: no memory. */
+void setter__free(struct setter *s); /* settings under way are dropped */
+/* wanted: NULL, or a byte per site, copied. A user of ref. The setter's until it is done; NULL: no memory. */
 struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted);
 /*
- * Operators that are called already, so they need not wait until they may. One such that was not begun yet has the new `wanted`
- * instead. 1: another one is over later; 0: that one; or -ENOMEM.
+ * Operators that are already called, so they begin without may_begin. Such a setting that has not begun yet gets the new
+ * `wanted` instead. 1: one more setting will end later; 0: only that one; or -ENOMEM.
  */
 int setter__add_late(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted);
-/* All of it, at once: nobody runs in there. */
+/* All of it, at once: the process does not run. */
 void setter__run(struct setter *s, struct setting *one);
-/* A slice, if it is time for one. */
+/* The next slice, if it is due. */
 void setter__turn(struct setter *s);
-/* How long the loop may sleep at most, in ms; -1: for good. */
+/* How long the loop may sleep at most, in ms; -1: no limit. */
 int setter__sleep_ms(const struct setter *s);
-void setter__drop(struct setter *s, const struct process *p); /* what is under way there; NULL: everywhere */
+void setter__drop(struct setter *s, const struct process *p); /* drops what is under way there; NULL: everywhere */
 int setter__is_idle(const struct setter *s); /* nothing is under way */
-int setter__is_awaited(const struct setter *s); /* 1: one of those is under way */
+int setter__is_awaited(const struct setter *s); /* 1: an awaited setting is under way */
 
 #endif

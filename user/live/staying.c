@@ -13,7 +13,7 @@
 #include "model/model.h"
 #include "target/heap.h"
 
-/* A process may let each read wait, and rings are not drained meanwhile. */
+/* A process may delay each read, and rings are not drained meanwhile. */
 #define LOOK_NS 250000000ull
 
 void staying__done(struct staying *s)

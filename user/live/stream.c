@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A turn at the rings ends after TURN_NS, whatever there is: signals, processes that end, HTTP and the clock come in between.
- * What is passed on is what is complete: a ring that was not read to its end holds all others' later events back. Who is
- * behind does not read on while half the window waits: then rings overflow, which is counted, and order stays right.
+ * A turn at the rings ends after TURN_NS, whatever is left: signals, ends of processes, HTTP and the clock come in between.
+ * Only complete stretches are passed on: a ring that was not read to its end holds the later events of all others back. When we
+ * are behind, reading stops while half the window waits: then rings overflow, which is counted, and order stays right.
  */
 #include "live/stream.h"
 
@@ -19,19 +19,19 @@
 #include "memtrace/recording.h"
 #include "stack/capture.h"
 
-#define TURN_NS 10000000ull	   /* reading rings and passing on; other work gets its turn too */
-#define READ_NS 5000000ull	   /* of it: what was read must be passed on, too */
-#define PASS_PIECE 1024		   /* events between two looks at the clock */
+#define TURN_NS 10000000ull	   /* reading rings and passing on; then other work has its turn */
+#define READ_NS 5000000ull	   /* of it for reading: what was read must be passed on, too */
+#define PASS_PIECE 1024		   /* events between two checks of the clock */
 #define ORDER_SLACK_NS 50000000ull /* a program can be preempted between clock and reserve */
 #define ORDER_WINDOW_MIN (1u << 19)
-#define ORDER_WINDOW_MAX (1u << 24) /* 1.2 GiB if ever full */
+#define ORDER_WINDOW_MAX (1u << 24) /* 1.2 GiB when full */
 #define RECORD_BYTES_TYPICAL 40	    /* in a ring, its header included */
 #define NAMES_BYTES (MTR_NAMES_BYTES_MAX - (1u << 20)) /* what a recording takes */
 #define REST_TURNS 64
 
-/* --- behind order ------------------------------------------------------------------------------ */
+/* --- after order ------------------------------------------------------------------------------- */
 
-/* The last stop before model and recording. */
+/* The last stage before model and recording. */
 static int stream__pass(void *ctx, const struct event *ev)
 {
 	struct stream *st = ctx;
@@ -50,7 +50,7 @@ static int stream__keep(struct stream *st, const struct event *ev)
 	return stream__pass(st, ev);
 }
 
-/* Consumer behind order. */
+/* Consumer after order. */
 static int stream__ordered(void *ctx, const struct event *in)
 {
 	struct stream *st = ctx;
@@ -70,9 +70,9 @@ static int stream__ordered(void *ctx, const struct event *in)
 	return stream__keep(st, &ev);
 }
 
-/* --- before it --------------------------------------------------------------------------------- */
+/* --- before order -------------------------------------------------------------------------------- */
 
-/* An event of our own making. What order cannot take now it reports again at the next record. */
+/* An event of our own. If order cannot take it now, it reports that again at the next record. */
 static void stream__push(void *stream, struct event ev)
 {
 	struct stream *st = stream;
@@ -113,13 +113,13 @@ static int stream__stack(struct stream *st, const void *rec, size_t len)
 	return order__push(st->order, &ev);
 }
 
-/* Of order's window, for what was read and not yet passed on: the other half is what rings hold that are read later. */
+/* The part of order's window for what was read and not yet passed on; the other half is for what rings hold meanwhile. */
 static size_t stream__room(const struct stream *st)
 {
 	return st->window / 2;
 }
 
-/* Texts are told once, so they are taken always: others' events may need them. At the end nothing comes any more. */
+/* Texts are sent once, so they are always taken: others' events may need them. At the end nothing more comes. */
 static int stream__takes(struct stream *st, const void *rec, size_t len)
 {
 	const struct mt_hdr *h = rec;
@@ -129,7 +129,7 @@ static int stream__takes(struct stream *st, const void *rec, size_t len)
 	       share__takes(&st->share, h->pid, order__waiting(st->order), stream__room(st), st->read_ns);
 }
 
-/* Also one that was told before: the kernel side has forgotten it. */
+/* Also for a place that was reported before: the kernel side has forgotten it. */
 static void stream__place(struct stream *st, const void *rec, size_t len)
 {
 	name_id place;
@@ -167,7 +167,7 @@ static int stream__record(void *ctx, const void *rec, size_t len)
 
 /* --- turns --------------------------------------------------------------------------------------- */
 
-/* What can no longer be overtaken: before it in its ring nothing is missing, nor in any other. */
+/* Passes on what can no longer be overtaken: nothing before it is missing, in its ring or another. */
 static int stream__pass_on(struct stream *st, uint64_t end_ns)
 {
 	uint64_t until = st->read_ns > ORDER_SLACK_NS ? st->read_ns - ORDER_SLACK_NS : 0;
@@ -216,7 +216,7 @@ int stream__end(struct stream *st)
 
 /* --- life ------------------------------------------------------------------------------------------ */
 
-/* Rings are drained one after the other: what all of them hold must fit. Pages are taken when touched. */
+/* Rings are drained one after the other: the window must hold all of their content. Pages are taken when touched. */
 size_t stream_window(uint64_t ring_bytes)
 {
 	uint64_t events = (ring_bytes ? ring_bytes : trace_ring_bytes()) / RECORD_BYTES_TYPICAL;
@@ -226,7 +226,7 @@ size_t stream_window(uint64_t ring_bytes)
 	return events > ORDER_WINDOW_MIN ? (size_t)events : ORDER_WINDOW_MIN;
 }
 
-/* A process that makes up names without end. Told later: names are added while order passes events on. */
+/* A process that makes up names without end. Noted later: names are added while order passes events on. */
 static void stream__names_full(void *ctx, uint32_t pid)
 {
 	struct stream *st = ctx;

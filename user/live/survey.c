@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * The looking half forks a keeper that serves all jobs, where we may trace others' processes; else it looks with our own
- * rights, and a Python of somebody else's is a row that says so. Rows come over a pipe, one size each.
+ * rights, and another user's Python is a row that says so. Rows come over a pipe, all of one size.
  *
- * Whether another memtrace traces a process is asked of the locks first, then, in the half that may, of the kernel's probes.
+ * Whether another memtrace traces a process is read from the locks first, then, in the half with the right, from the kernel's
+ * probes.
  */
 #define LOG_MODULE "survey"
 #include "live/survey.h"
@@ -45,7 +46,7 @@ struct look {
 	uint64_t unseen, sent, more;
 };
 
-/* What is behind the rows. */
+/* Follows the rows. */
 struct look_end {
 	uint64_t unseen, more;
 };
@@ -57,7 +58,7 @@ static void copy_text(char *to, size_t size, const char *from)
 	snprintf(to, size, "%.*s", (int)size - 1, from);
 }
 
-/* The word, or the end of a path: train.py of /home/me/train.py. */
+/* The text, or the end of a path: train.py of /home/me/train.py. */
 static int is_named(const char *cmdline, const char *comm, const char *name)
 {
 	size_t len = strlen(name), word;
@@ -72,7 +73,7 @@ static int is_named(const char *cmdline, const char *comm, const char *name)
 	return 0;
 }
 
-/* The number behind a line of /proc/PID/status: 0 if it is not there. */
+/* The number after a key of /proc/PID/status; 0: there is no such line. */
 static uint64_t status_number(const char *text, const char *line)
 {
 	const char *at = strstr(text, line);
@@ -80,7 +81,7 @@ static uint64_t status_number(const char *text, const char *line)
 	return at ? strtoull(at + strlen(line), NULL, 10) : 0;
 }
 
-/* What everybody may know: 0 or -errno. */
+/* What is readable for every user. 0 or -errno. */
 static int look_from_outside(struct survey_job *j, pid_t pid)
 {
 	int fd = door_file(pid, DOOR_STATUS), r;
@@ -165,7 +166,7 @@ static int look_inside(struct survey_job *j, const struct look *l)
 	return 1;
 }
 
-/* --- all of them ---------------------------------------------------------------------------------------------- */
+/* --- all processes -------------------------------------------------------------------------------------------- */
 
 static int send_row(struct look *l, const struct survey_job *j)
 {
@@ -174,13 +175,13 @@ static int send_row(struct look *l, const struct survey_job *j)
 		return 0;
 	}
 	l->sent++;
-	return write(l->out_fd, j, sizeof(*j)) == sizeof(*j) ? 0 : -EPIPE; /* less than PIPE_BUF: whole or not at all */
+	return write(l->out_fd, j, sizeof(*j)) == sizeof(*j) ? 0 : -EPIPE; /* less than PIPE_BUF: written whole or not at all */
 }
 
 _Static_assert(sizeof(struct survey_job) <= PIPE_BUF, "a row is written whole");
 _Static_assert(sizeof(struct survey_job) != sizeof(struct look_end), "the end is told from a row by its size");
 
-/* Of somebody else: a Python may be a job. */
+/* A process of another user: a Python may be a job. */
 static int look_at_stranger(struct look *l, struct survey_job *j)
 {
 	char text[SURVEY_CMDLINE_BYTES];
@@ -258,9 +259,9 @@ static void run_look(struct look *l, const struct asker *as)
 	_exit(r < 0);
 }
 
-/* --- who asks -------------------------------------------------------------------------------------------------- */
+/* --- the caller's half --------------------------------------------------------------------------------------- */
 
-/* Bytes as they come, until the end or the time is over: 0, -EIO: it broke off, -ETIMEDOUT. */
+/* Reads bytes until the end or until the time is over: 0, -EIO: it ended early, -ETIMEDOUT. */
 static int read_rows(int fd, struct survey *s)
 {
 	size_t cap = 64, have = 0, size = sizeof(struct survey_job), bytes = 0;
@@ -301,7 +302,7 @@ static int read_rows(int fd, struct survey *s)
 	return 0;
 }
 
-/* Whatever was sent. */
+/* Ends each text with a NUL, whatever was sent. */
 static void end_texts(const struct survey *s)
 {
 	for (size_t i = 0; i < s->cnt; i++) {
@@ -354,7 +355,7 @@ static void name_users(const struct survey *s)
 	}
 }
 
-/* By this process, which may have the right to ask; another user's memtrace has its lock where we do not look. */
+/* Done by this process, which may have the right; another user's memtrace has its lock where we do not look. */
 static void ask_kernel(const struct survey *s)
 {
 	for (size_t i = 0; i < s->cnt; i++)

@@ -13,14 +13,14 @@
 #include "target/target.h"
 
 /*
- * RSS is read, not told by the kernel: its tracepoint is passed twice for every page (bpf/kernel.bpf.c). A reading takes
- * 20 us, so a turn (every 10 ms) that took RSS_TURN_NS ends, and many processes are each read less often. What rose and
- * fell between two readings is known by the kernel's high-water mark; it is told as anonymous, as such memory mostly is.
+ * RSS is read, not traced: the kernel's tracepoint is hit twice for every page (bpf/kernel.bpf.c). A reading takes 20 us, so a
+ * turn (every 10 ms) ends after RSS_TURN_NS, and many processes are each read less often. A peak between two readings is known
+ * from the kernel's high-water mark; it is reported as anonymous, as such memory mostly is.
  */
 #define RSS_EVERY_NS 100000000ull
 #define RSS_SELDOM_NS 500000000ull /* between windows of tracing */
 #define RSS_TURN_NS 500000ull
-#define RSS_STEP (1u << 20) /* a smaller change is not told, but at the end */
+#define RSS_STEP (1u << 20) /* a smaller change is reported only at the end */
 
 static void usage__push_rss_kind(const struct usage *u, const struct process *p, unsigned kind, uint64_t bytes)
 {
@@ -75,12 +75,12 @@ static void usage__turn_resident(struct usage *u, int all)
 }
 
 /*
- * smaps_rollup walks the page tables of a process under its mmap lock: 12 to 18 ms for a GiB of small pages
- * (0.15 ms of huge ones). The kernel lets go of the lock between two mappings if somebody waits for it, and not within one: a
- * mmap waited 35 ms while 3 GiB that were one mapping were read, which is what the heap of a job soon is. So the pages of a
- * process are counted instead (target/pages.h) that has more of one kind than a mapping may have for a wait of less than
- * 10 ms. The time between two readings is USE_REST times what the last one took, which keeps it at half a percent of a lock;
- * a turn ends after USE_TURN_NS, because rings are not drained meanwhile.
+ * smaps_rollup walks the page tables of a process under its mmap lock: 12 to 18 ms for a GiB of small pages (0.15 ms of huge
+ * ones). The kernel releases the lock between two mappings if somebody waits for it, but not within one: a mmap waited 35 ms
+ * while a single mapping of 3 GiB was read, and the heap of a job soon has that size. So where a process has more of one kind
+ * than one mapping may have for a wait of less than 10 ms, its pages are counted instead (target/pages.h). The time between two
+ * readings is USE_REST times the duration of the last one, which keeps the lock taken for half a percent of the time; a turn
+ * ends after USE_TURN_NS, because rings are not drained meanwhile.
  */
 #define USE_EVERY_NS 2000000000ull
 #define USE_REST 200
@@ -89,12 +89,12 @@ static void usage__turn_resident(struct usage *u, int all)
 #define USE_MAPPING_MAX (512ull << 20) /* 6 to 9 ms */
 
 /*
- * Pages are counted in slices, of one process after the other, and after each slice nothing is counted for PAGES_REST times as
- * long: 2 % of a CPU for all processes together. What a slice leaves is carried into the next.
+ * Pages are counted in slices, one process after the other, and after each slice nothing is counted for PAGES_REST times as
+ * long: 2 % of a CPU for all processes together. What is left of a slice is carried over to the next.
  */
 #define PAGES_SLICE_NS 1000000ull
 #define PAGES_REST 50
-#define USE_WIDE_NS 60000000000ull /* one that has mapped too much is looked at again so much later */
+#define USE_WIDE_NS 60000000000ull /* the pause for a process that has mapped too much */
 
 static int is_large(const struct target_rss *rss)
 {
@@ -110,7 +110,7 @@ static void usage__push_kinds(const struct usage *u, const struct process *p, co
 						.size = use[i], .flags = !(known & 1u << i) });
 }
 
-/* One that has ended needs no note. */
+/* A process that has ended needs no note. */
 static void usage__not_counted(const struct usage *u, struct process *p, int why)
 {
 	char text[128];
@@ -217,7 +217,7 @@ void usage__push_uses(struct usage *u, int all)
 	u->use_turn = u->followed->procs_cnt ? (u->use_turn + 1) % u->followed->procs_cnt : 0;
 }
 
-/* The first reading is where its share of costs is counted from, so it is taken at the attach. */
+/* Taken at the attach: its share of costs is counted from the first reading. */
 void usage__push_cpu(const struct usage *u, const struct process *p)
 {
 	uint64_t cpu_ns, rss;

@@ -16,15 +16,15 @@
 #include "model/model.h"
 
 /*
- * A window is never taken for cheaper than that part of its probes' calibrated cost: where steps differ much a single window
- * may seem to have cost nothing.
+ * A window's cost is never taken to be less than this part of its probes' calibrated cost: where steps differ much, a single
+ * window may seem to have cost nothing.
  */
 #define PRICE_LEAST 0.5
-#define HIGH_STEP_BYTES (16u << 20) /* a new high-water mark is so much higher than the last one */
-#define EXPENSIVE_PART 4 /* of the budget: where marks of steps take more, they go, too, between windows */
-#define EXPENSIVE_BLOCKS_PART 2 /* … and allocations, where what is set between takes more with them */
+#define HIGH_STEP_BYTES (16u << 20) /* a new high-water mark counts if it exceeds the last one by this much */
+#define EXPENSIVE_PART 4 /* of the budget: marks of steps that take more are removed, too, between windows */
+#define EXPENSIVE_BLOCKS_PART 2 /* … and allocations, where what is set between windows takes more */
 
-/* Whose steps are counted: of the process that has made most; else any that is there, for its machine; else our own. */
+/* Steps and pid are of the process with most steps; else the pid of any followed one, for its machine; else ours. */
 static void windows__see(const struct windows *w, struct levels_seen *ret)
 {
 	const struct paid *paid = model__paid(w->model);
@@ -101,14 +101,14 @@ bool windows__are_at_rest(const struct windows *w)
 }
 
 /*
- * What one like the last would cost. The first is another matter: all sites were set then, and those that the job does not use
- * were taken away again. Of it only the traced steps are like what comes.
+ * The expected cost of another window like the last. The first is different: all sites were set then, and those that the job
+ * does not use were removed again. Only its traced steps are like those to come.
  */
 static double windows__next_price(const struct windows *w, const struct paid *paid, double lost_ns)
 {
 	double step_ns = paid__step_ns(paid), ns;
 
-	if (w->levels.is_change && w->levels.cadence.budget.cnt > 1) /* that was none */
+	if (w->levels.is_change && w->levels.cadence.budget.cnt > 1) /* that was no window */
 		return w->levels.cadence.budget.before_ns;
 	if (w->levels.cadence.budget.cnt > 1 || !paid->traced_steps || step_ns <= 0)
 		return lost_ns;
@@ -116,7 +116,7 @@ static double windows__next_price(const struct windows *w, const struct paid *pa
 	return ns * (double)(w->levels.cadence.steps + 2) + lost_ns / 10;
 }
 
-/* As a word of --max-overhead: some more than is needed. */
+/* As a value of --max-overhead: a little more than needed. */
 static double percent_above(double share)
 {
 	double percent = 100 * share * 1.2;
@@ -136,7 +136,7 @@ static void windows__say_blocks_go(struct windows *w)
 	windows__say(w, text);
 }
 
-/* One window is more than the budget can ever pay, or nothing is left for windows. */
+/* One window is more than the budget can ever pay for, or nothing is left for windows. */
 static void windows__give_up(struct windows *w)
 {
 	const struct budget *b = &w->levels.cadence.budget;
@@ -155,7 +155,7 @@ static void windows__give_up(struct windows *w)
 	windows__say(w, text);
 }
 
-/* The model is some 50 ms behind: what it says is of the last window only when it has heard of its end. */
+/* The model is some 50 ms behind: its figures are of the last window only once it has handled the end of that window. */
 static bool windows__price(struct windows *w, const struct levels_seen *seen)
 {
 	const struct paid *paid = model__paid(w->model);
@@ -171,14 +171,14 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 	else
 		w->is_expensive = paid->watch * EXPENSIVE_PART > b->share && !w->levels.cadence.align_steps;
 	b->watch = w->levels.is_still ? paid->left : paid->watch;
-	if (w->levels.is_still) /* marks are set for a window, and until that is priced */
+	if (w->levels.is_still) /* marks are set for a window, and until its cost is known */
 		lost_ns += paid__marks_beside(paid, now_ns());
 	if (w->levels.is_all)
 		budget__free(b);
 	else
 		budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
 	is_known = paid__is_measured(paid) || levels__has_waited(&w->levels, seen);
-	may_go = w->is_expensive && !w->is_low; /* marks, and then there is more for windows */
+	may_go = w->is_expensive && !w->is_low; /* marks may be removed, and then more is left for windows */
 	if (!w->is_told && is_known && !may_go && budget__may(b) == UINT64_MAX)
 		windows__give_up(w);
 	return paid__is_measured(paid);
@@ -189,7 +189,7 @@ bool windows__cost_too_much(struct windows *w)
 	char text[200];
 	uint64_t probe_ns, cpu_ns;
 
-	if (w->is_own && (w->levels.is_off || w->is_told_expensive)) /* that was said */
+	if (w->is_own && (w->levels.is_off || w->is_told_expensive)) /* this was reported */
 		return false;
 	if (!w->levels.is_off && !w->is_low) {
 		w->overhead.at_ns = 0;
@@ -218,7 +218,7 @@ static uint64_t windows__rss(const struct windows *w)
 	return high;
 }
 
-/* What is worth a window: memory is as high as never before, or was refused, or a step took far longer than its like. */
+/* Reasons for a window: memory is higher than ever, or was refused, or a step took far longer than others. */
 static enum ev_level_why windows__reason(const struct windows *w, const struct windows_marks *now)
 {
 	const struct windows_marks *then = &w->then;
@@ -230,7 +230,7 @@ static enum ev_level_why windows__reason(const struct windows *w, const struct w
 								  EV_WHY_DUE;
 }
 
-/* With a budget only: each is as much as that allows. */
+/* With a budget only: it bounds their number. */
 static void windows__look(struct windows *w)
 {
 	static const char *const words[EV_WHY_MAX] = { [EV_WHY_RSS] = "RSS", [EV_WHY_GPU] = "GPU memory",
@@ -246,7 +246,7 @@ static void windows__look(struct windows *w)
 		w->then = now;
 		return;
 	}
-	if (w->levels.at == LEVELS_DOWN) /* probes that go make steps longer, but no memory */
+	if (w->levels.at == LEVELS_DOWN) /* the removal of probes makes steps longer, but takes no memory */
 		w->then.odds = now.odds;
 	why = windows__reason(w, &now);
 	if (!w->levels.wanted && why) {
@@ -264,7 +264,7 @@ static void windows__log(const struct windows *w)
 			  paid__last(paid) / 1e9, 100 * paid->watch);
 }
 
-/* What is still there is asked while all probes are set: on one side of the gap before that is told, as on the other. */
+/* Remaining blocks are looked at while all probes are set: at both ends of the gap, before the event is reported. */
 static void windows__tell(struct windows *w, enum levels_do what, struct event *ev)
 {
 	bool begins = what == LEVELS_TELL && ev->flags == EV_LEVEL_ARMED;
@@ -296,7 +296,7 @@ bool windows__turn(struct windows *w)
 	seen.is_priced = windows__price(w, &seen);
 	seen.is_expensive = w->is_expensive;
 	windows__look(w);
-	is_first = !w->levels.window.begin_ns; /* nothing is whole, from the very beginning */
+	is_first = !w->levels.window.begin_ns; /* from the very beginning no step is whole */
 	what = levels__turn(&w->levels, &seen, &ev);
 	if (w->levels.between != between)
 		windows__say_blocks_go(w);
@@ -325,7 +325,7 @@ void windows__end(struct windows *w)
 {
 	struct levels_seen seen;
 
-	if (!windows__are_on(w) || (w->levels.is_all && w->levels.at == LEVELS_WINDOW)) /* as any trace of all steps */
+	if (!windows__are_on(w) || (w->levels.is_all && w->levels.at == LEVELS_WINDOW)) /* as in a trace of all steps */
 		return;
 	windows__log(w);
 	windows__see(w, &seen);
