@@ -3,20 +3,20 @@
  * In a tight loop a probe looks cheap: the kernel's entry code and the program stay in the first-level caches, which a training
  * job needs for itself, for code (Python, the dispatcher, operators) more than for data. So between two calls the timing loop
  * walks over as many bytes of data, and runs through as many of code, as these caches hold, with the probes and without; the
- * difference holds what the probe has to fetch again and what it evicts. (An allocation, and an operator with tensors, on Zen 5
- * by `memtrace -vv`: 0.63 and 1.27 us in a tight loop, 0.72 and 1.37 with data, 0.88 to 0.97 and 1.51 to 1.79 with both.)
+ * difference includes what the probe has to fetch again and what it evicts. (An allocation, and an operator with tensors, on
+ * Zen 5 by `memtrace -vv`: 0.63 and 1.27 us in a tight loop, 0.72 and 1.37 with data, 0.88 to 0.97 and 1.51 to 1.79 with both.)
  *
- * Marks of steps are hit so seldom that a step has used more than all caches hold in between: there as many bytes are
- * walked over. (Two hits a step of a 64 wide MLP on Zen: 17 us each by a profile of the job, 22 by what it lost beside a
- * twin on the same CPU; by this walk over 0.5, 2, 8 and 32 MB 1.7, 2, 16 and 25 us.)
+ * Marks of steps are hit so rarely that a step has used more than all caches hold in between: for them that many bytes are
+ * walked over. (Two hits a step of a 64 wide MLP on Zen: 17 us each by a profile of the job, 22 by what it lost beside a twin
+ * on the same CPU; by this walk over 0.5, 2, 8 and 32 MB 1.7, 2, 16 and 25 us.)
  *
- * Who calls malloc in a loop has the entry code at hand: there data alone is walked over. (`tests/bench/cost churn`: 0.60 us a
- * hit were lost, 0.62 said.)
+ * A loop that calls malloc keeps the entry code in the caches: there only data is walked over. (`tests/bench/cost churn`: 0.60
+ * us a hit were lost, 0.62 reported.)
  *
- * Each program gets a function of its own that starts with what is probed best, so that all of them can be set,
- * timed in one thread and removed together (removing a probe waits for a grace period; one after the
- * other would take a second). The best of several short rounds counts: the machine may be busy, and
- * what disturbs only ever adds. What a hit costs inside a real job is more when its caches are full.
+ * Each program gets a function of its own that starts with the instruction that is best to probe, so that all of them can be
+ * set, timed in one thread and removed together (removing a probe waits for a grace period; one after the other would take a
+ * second). The best of several short rounds counts: the machine may be busy, and disturbances only ever add time. A hit inside
+ * a real job costs more when its caches are full.
  */
 #include "trace/calib.h"
 
@@ -36,7 +36,7 @@
 #define L1D_DEFAULT (48u << 10)
 #define L1D_MAX (128u << 10)
 #define L1I_DEFAULT (32u << 10)
-#define RARE_BYTES (8u << 20) /* more takes from the job the cache that it shares with us */
+#define RARE_BYTES (8u << 20) /* more would evict the job's data from the cache that it shares with us */
 #define RARE_ROUNDS 3
 #define RARE_CALLS 6
 
@@ -65,7 +65,7 @@ static const struct {
 };
 #define SITES_CNT (sizeof(sites) / sizeof(*sites))
 
-/* Arguments that make every program go its usual way: readable pointers, sizes that are not zero. */
+/* Arguments with which every program takes its usual path: readable pointers, sizes that are not zero. */
 static const struct {
 	const char *ptr;
 	uint64_t len;
@@ -164,7 +164,7 @@ void calib_pollute(void)
 	own_code_run(bytes / OWN_LINE);
 }
 
-/* Programs of functions whose caller says where the result shall be: in a register of arguments, or in another one. */
+/* Programs of functions whose caller passes the place of the result, in an argument register or in another one. */
 static int is_behind_result(enum mt_prog prog)
 {
 	return prog == MT_PROG_REGION_BEGIN || prog == MT_PROG_FLOW_APPLY || prog == MT_PROG_FLOW_ACC;
@@ -183,8 +183,8 @@ static void call(enum mt_prog prog, unsigned own, int i)
 }
 
 /*
- * What a step hits once or twice finds the caches and the translations of addresses as the whole step left them:
- * neither the kernel's code nor the program's is near. Only the calls are timed, for the walk takes far longer.
+ * A function called once or twice a step finds the caches and address translations as the whole step left them: neither the
+ * kernel's code nor the program's is near. Only the calls are timed, because the walk takes far longer.
  */
 static unsigned time_rare(enum mt_prog prog, unsigned own, void (*discard)(void *), void *ctx)
 {
@@ -313,7 +313,7 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 
 		ret->prog_ns[sites[i].prog] = ns;
 	}
-	/* Both sat on one function: entry and return were timed together; share the sum evenly. */
+	/* Both are on one function, so entry and return were timed together; the sum is shared evenly. */
 	ret->prog_ns[MT_PROG_HOST_ENTER] = ret->prog_ns[MT_PROG_HOST_RET] / 2;
 	ret->prog_ns[MT_PROG_HOST_RET] -= ret->prog_ns[MT_PROG_HOST_ENTER];
 	ret->prog_ns[MT_PROG_SEG_ENTER] = ret->prog_ns[MT_PROG_SEG_RET] / 2;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * calib: what one hit of each program costs on this machine, measured on memtrace's own process with
- * the very programs that will run in the target, on functions of its own (arch/own.h). What other instructions cost
- * more or less than that is the self test's (selftest.h).
+ * calib: the cost of one hit of each program on this machine, measured on memtrace's own process with the very programs that
+ * will run in the target, on functions of its own (arch/own.h). The self test measures how much other instructions differ
+ * (selftest.h).
  *
- * The calls are made from a second thread: on kernels whose uprobe_multi pid filter only knew the
- * main thread (6.6 to 6.9, fixed by 46ba0e49b642) nothing fires there, and the caller falls back.
+ * The calls are made from a second thread: on kernels whose uprobe_multi pid filter only knew the main thread (6.6 to 6.9,
+ * fixed by 46ba0e49b642) nothing fires there, and the caller falls back.
  */
 #ifndef MT_TRACE_CALIB_H
 #define MT_TRACE_CALIB_H
@@ -19,12 +19,12 @@ struct calib_ops {
 	/* Sets `prog` on file offset `offset` of our own program, `path`, in our own process; 0 or -errno.
 	 * The caller removes all of them after calib_run. */
 	int (*attach)(void *ctx, enum mt_prog prog, const char *path, uint64_t offset, int is_ret);
-	void (*discard)(void *ctx); /* throws waiting records away */
+	void (*discard)(void *ctx); /* discards waiting records */
 	uint64_t (*hits)(void *ctx, enum mt_prog prog);
 	void *ctx;
 };
 
-/* With these in the kernel, flow's programs find a tensor in what they are called with here. */
+/* With these in the kernel, flow's programs find a tensor in the arguments of the calls here. */
 extern const struct mt_flow_spec calib_flow_spec;
 extern const struct mt_flow_layout calib_flow_layout;
 extern const struct flow_vtable calib_flow_vtables[3];

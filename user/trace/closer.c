@@ -12,12 +12,12 @@
 #include "base/urgent.h"
 
 #define STACK_BYTES (64u << 10) /* they call close() and nothing else */
-#define REST 4 /* times its work: the pause after each */
+#define REST 4 /* times its work: the pause after each close */
 
 struct batch {
 	struct batch *next;
 	struct closer *closer;
-	size_t cnt, at; /* at: next one to close, under the closer's lock */
+	size_t cnt, at; /* at: next one to close, protected by the closer's lock */
 	size_t threads_cnt, done_cnt; /* done: threads that found nothing left, counted atomically */
 	pthread_t threads[CLOSER_THREADS];
 	struct closing v[];
@@ -26,10 +26,10 @@ struct batch {
 struct closer {
 	struct batch *batches;
 	pthread_mutex_t lock;
-	uint64_t next_ns; /* nothing is begun before */
+	uint64_t next_ns; /* nothing begins before this time */
 };
 
-/* Under the lock: a thread that waits for its time keeps the others waiting for theirs. */
+/* With the lock held: a thread that waits for its time keeps the others waiting for theirs. */
 static void closer__wait(struct closer *c, uint64_t work_ns)
 {
 	uint64_t now = now_ns();
@@ -78,7 +78,7 @@ static void batch__free(struct batch *b)
 	free(b);
 }
 
-/* A job may fork for days: what is closed must not wait for the end with all its stacks. */
+/* A job may fork for days: finished batches are freed now, with the stacks of their threads. */
 static void closer__reap(struct closer *c)
 {
 	struct batch **at = &c->batches, *b;
@@ -139,7 +139,7 @@ void closer__add(struct closer *c, const struct closing *v, size_t cnt, size_t t
 	b->closer = c;
 	b->cnt = cnt;
 	memcpy(b->v, v, cnt * sizeof(*v));
-	/* Signals are the main thread's: it reads them from a signalfd. */
+	/* The main thread reads signals from a signalfd; these threads block them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	pthread_attr_init(&small);

@@ -14,9 +14,9 @@
 #include "plan/plan.h"
 
 #define LAYOUTS_PART 8 /* an eighth of what the others leave: libraries of one process have one, or two */
-#define SLOTS_PART 2   /* half of it: everything that can be probed has 400 */
+#define SLOTS_PART 2   /* half of it: all functions that can be probed are 400 */
 
-/* Place of one equal to `spec`, or one that is free; -ENOSPC. */
+/* The place of an equal spec, or a free one; -ENOSPC. */
 static int spec_table__place(const struct spec_table *t, const void *spec)
 {
 	int free_at = -ENOSPC;
@@ -30,7 +30,7 @@ static int spec_table__place(const struct spec_table *t, const void *spec)
 	return free_at >= 0 || t->cnt == t->max ? free_at : (int)t->cnt;
 }
 
-/* Number in the map of one equal to `spec`, added if need be, for the process whose plan is being attached. */
+/* Number in the map of an equal spec, added if need be, for the process whose plan is being attached. */
 static int cookies__spec(struct cookies *c, int table, const void *spec)
 {
 	struct spec_table *t = &c->specs[table];
@@ -151,7 +151,7 @@ static int cookies__layout(struct cookies *c, const struct mt_flow_layout *l)
 	return (int)at;
 }
 
-/* A class of the process's objects; kept once more here, to be taken out of the map when it goes. */
+/* A class of the process's objects; also kept here, so that it can be removed from the map later. */
 static int cookies__add_class(struct cookies *c, pid_t pid, const struct flow_vtable *v)
 {
 	struct mt_class_key k = { .vtable = v->addr, .pid = (uint64_t)pid };
@@ -186,7 +186,7 @@ void cookies__drop_pid(struct cookies *c, pid_t pid)
 	}
 }
 
-/* How many found no room: the map is full, or the process has its share of it. */
+/* How many found no room: the map is full, or the process has used its share of it. */
 static uint32_t cookies__add_classes(struct cookies *c, pid_t pid, const struct plan *plan)
 {
 	uint32_t left_out = 0;
@@ -223,7 +223,7 @@ int cookies__begin(struct cookies *c, pid_t pid, const struct plan *plan, uint32
 	return 0;
 }
 
-/* A slot counts another symbol from now on: what it has counted is forgotten. */
+/* From now on the slot counts another symbol: its old counts are cleared. */
 static void cookies__clear_slot(const struct cookies *c, uint32_t slot)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -234,7 +234,7 @@ static void cookies__clear_slot(const struct cookies *c, uint32_t slot)
 	free(zeros);
 }
 
-/* Slot of a symbol in the map of fired counts, for the process whose plan is being attached; 0 (nobody's): no room. */
+/* Slot of a symbol in the map of fired counts, for the process whose plan is being attached; 0 (unused): no room. */
 static uint32_t cookies__slot(struct cookies *c, enum mt_prog prog, name_id sym)
 {
 	struct spec_user *u = c->user;
@@ -249,7 +249,7 @@ static uint32_t cookies__slot(struct cookies *c, enum mt_prog prog, name_id sym)
 		c->slots_left_out++;
 		return 0;
 	}
-	if (i > c->fired_cnt) { /* one that was nobody's yet first: who has ended keeps its count */
+	if (i > c->fired_cnt) { /* never used slots come first, so that ended processes keep their counts */
 		if (c->fired_cnt + 1 == MT_FIRED_MAX)
 			cookies__clear_slot(c, at);
 		i = c->fired_cnt + 1 < MT_FIRED_MAX ? ++c->fired_cnt : at;
@@ -262,7 +262,7 @@ static uint32_t cookies__slot(struct cookies *c, enum mt_prog prog, name_id sym)
 	return i;
 }
 
-/* Number in the map of flow specs of the plan's; -errno. */
+/* Number in the map of the plan's flow spec; -errno. */
 static int cookies__flow_spec(struct cookies *c, const struct plan *plan, uint64_t spec)
 {
 	int r;

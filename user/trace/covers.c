@@ -10,7 +10,7 @@
 #include "trace/closer.h"
 #include "trace/link.h"
 
-#define SITE_NS 3000 /* closing one, of a place that has no breakpoint: measured */
+#define SITE_NS 3000 /* closing one, at a place without a breakpoint: measured */
 
 struct place {
 	uint64_t offset, ref;

@@ -25,7 +25,7 @@ int kernel__words(enum libbpf_print_level level, const char *fmt, va_list ap)
 	len = vasprintf(&text, fmt, ap);
 	if (len < 0)
 		return 0;
-	if (len > LIBBPF_WORDS_MAX) /* a verifier's log, which gives its reason at the end */
+	if (len > LIBBPF_WORDS_MAX) /* a verifier's log, with the reason at its end */
 		log_debug("libbpf: %.80s\n[…]%s", text, text + len - LIBBPF_WORDS_MAX);
 	else
 		log_debug("libbpf: %s", text);
@@ -39,7 +39,7 @@ int kernel__few_descriptors(struct err *err)
 	return err_hint(err, "raise the limit: ulimit -n 1024; more where there are many CPUs, or kernels before 6.6");
 }
 
-/* May this process load any program of our kind? EACCES is also what a verifier says that does not like the program. */
+/* May this process load any program of our kind? A verifier that rejects the program returns EACCES, too. */
 static int may_load(void)
 {
 	static const struct bpf_insn nothing[] = {

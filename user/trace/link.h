@@ -2,11 +2,10 @@
 /*
  * link: one BPF program on user-space sites, in either of the kernel's two ways.
  *
- * uprobe_multi (kernel >= 6.6): one link for any number of offsets of one file, a cookie each. Made
- * with bpf(2) itself, because Debian 12's libbpf 1.1 does not know it.
- * perf uprobe: one perf event and one link a site, cookies since 5.15.
+ * uprobe_multi (kernel >= 6.6): one link for any number of offsets of one file, each with a cookie. Made with bpf(2) itself,
+ * because Debian 12's libbpf 1.1 does not know it. perf uprobe: one perf event and one link a site, cookies since 5.15.
  *
- * Either is gone when its file descriptors are closed.
+ * Either is removed when its file descriptors are closed.
  */
 #ifndef MT_TRACE_LINK_H
 #define MT_TRACE_LINK_H

@@ -80,11 +80,11 @@ int links__offsets(const struct links *l, const struct link_key *key, enum which
 }
 
 /*
- * Perf events have no covers, and the kernel takes away one after the other, with a grace period in which it holds a lock:
- * more threads would hardly be faster (64: 70 to 125 ms each, one: 130 to 170), and all that wait are left behind by a kill: 62
- * probes were, eight times of twelve.
+ * Perf events have no covers, and the kernel removes one after the other, with a grace period in which it holds a lock: more
+ * threads would hardly be faster (64: 70 to 125 ms each, one: 130 to 170), and a kill leaves all that wait behind: 62 probes in
+ * eight of twelve cases.
  *
- * Links before their perf events; the last set goes first, so that entries of the malloc family are gone before its
+ * Links are closed before their perf events; the last set goes first, so that entries of the malloc family are gone before its
  * returns.
  */
 void links__close_marked(struct links *l, struct closer *closer, uint64_t site_ns)
@@ -100,7 +100,7 @@ void links__close_marked(struct links *l, struct closer *closer, uint64_t site_n
 		for (int k = 1; k >= 0; k--) {
 			if (l->v[i].fds[k] < 0)
 				continue;
-			if (fds) /* sites go with the multi link, or with the perf event */
+			if (fds) /* sites are removed with the multi link, or with the perf event */
 				fds[cnt++] = (struct closing){ l->v[i].fds[k], k ? 0 : l->v[i].offsets_cnt * site_ns };
 			else
 				close(l->v[i].fds[k]);

@@ -18,7 +18,7 @@ void live_init(struct mt_bpf *skel)
 	bpf_map__set_max_entries(skel->maps.live_counts, MT_TARGETS_MAX);
 }
 
-/* Of some blocks those of the process go. How many did. */
+/* Deletes those of a batch that belong to the process. Returns how many. */
 static uint64_t forget_some(int fd, const struct mt_live_key *keys, uint32_t cnt, pid_t pid)
 {
 	uint64_t gone = 0;
@@ -39,7 +39,7 @@ static uint64_t forget_all(int fd, pid_t pid)
 	while (!r) {
 		cnt = BATCH;
 		r = bpf_map_lookup_batch(fd, is_first ? NULL : &at, &at, keys, sizes, &cnt, NULL);
-		if (!r || r == -ENOENT) /* the last ones */
+		if (!r || r == -ENOENT) /* the last batch */
 			gone += forget_some(fd, keys, cnt, pid);
 		is_first = 0;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * live: blocks above --min-size that the kernel side knows (bpf/host.bpf.c): those of a process that is gone make room for
+ * live: blocks above --min-size that the kernel side knows (bpf/host.bpf.c): those of a process that has ended make room for
  * others. Private to trace/.
  */
 #ifndef MT_TRACE_LIVE_H

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #define LINK_UPROBE_MULTI 12
-#define PROGRAMS "mt_" /* all of ours are called so (bpf/) */
+#define PROGRAMS "mt_" /* the prefix of all our programs (bpf/) */
 
-/* struct bpf_link_info of such a link, as of 6.8: the headers of older distributions know less. */
+/* struct bpf_link_info of such a link, as of 6.8: the headers of older distributions have fewer fields. */
 struct multi_info {
 	uint32_t type, id, prog_id, unused;
 	uint64_t path, offsets, ref_ctr_offsets, cookies;

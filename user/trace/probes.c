@@ -22,8 +22,8 @@
 #include "trace/trace.h"
 
 #define SITE_NS 50000ull      /* measured: 40 to 50 us each while a job runs; more where many processes share the file */
-#define SITE_NS_MIN 15000ull  /* where a cover was there before: the first few are cheaper than the rest */
-#define SLICE_SITES_MIN 8     /* however long they take: it goes on */
+#define SITE_NS_MIN 15000ull  /* where a cover was there before: the first few cost less than the rest */
+#define SLICE_SITES_MIN 8     /* however long they take: there is always progress */
 #define SLICE_SITES_PERF 1    /* while others are closed one takes 40 ms and more: the drain waits for that */
 /*
  * One link cannot be set or closed in part, and a site may suddenly cost five times as much as those before (7 to 40 us where a
@@ -60,7 +60,7 @@ static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 	}
 }
 
-/* An fd on the very file, kept for later plans of forked children; -errno. */
+/* A descriptor of that file, kept for later plans of forked children; -errno. */
 static int probes__file(struct probes *p, const struct plan_lib *lib)
 {
 	int fd;
@@ -80,8 +80,8 @@ static int probes__file(struct probes *p, const struct plan_lib *lib)
 }
 
 /*
- * Time, without that in which we waited for a CPU: whoever is preempted all the time would set a few sites a slice for a minute
- * (seen at nice 15 beside two busy loops).
+ * Time without the time spent waiting for a CPU: a tracer that is preempted all the time would otherwise set only a few sites a
+ * slice, for a minute (seen at nice 15 beside two busy loops).
  */
 static uint64_t work_ns(void)
 {
@@ -90,13 +90,13 @@ static uint64_t work_ns(void)
 
 	if (f) {
 		if (fscanf(f, "%*u %" SCNu64, &waited) != 1)
-			waited = 0; /* a kernel without it */
+			waited = 0; /* not supported by this kernel */
 		fclose(f);
 	}
 	return now_ns() - waited;
 }
 
-/* What one took. The first of a file waits for a grace period: what is much more than of the last ones is believed in steps. */
+/* Updates the time per site. The first of a file waits for a grace period, so a much higher value counts only in steps. */
 static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 {
 	uint64_t each = ns / cnt;
@@ -108,7 +108,7 @@ static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 		p->site_ns = SITE_NS_MIN;
 }
 
-/* How many more sites a call that began then may set. For the last few a link, with its grace period, is too expensive. */
+/* How many more sites a call begun then may set. A link, with its grace period, is too expensive for the last few. */
 static size_t probes__room(const struct probes *p, uint64_t budget_ns, uint64_t begin)
 {
 	uint64_t spent = work_ns() - begin;
@@ -118,7 +118,7 @@ static size_t probes__room(const struct probes *p, uint64_t budget_ns, uint64_t 
 	return spent < budget_ns - budget_ns / 4 ? (size_t)((budget_ns - spent) / p->site_ns) : 0;
 }
 
-/* How many sites the next link may have: at least so many. Where nobody runs (no budget) it is all of them. */
+/* How many sites the next link may have, at least `least`. Without a budget (the process does not run) all of them. */
 static size_t link_max(uint64_t budget_ns, size_t room, size_t least)
 {
 	if (budget_ns && room > LINK_SITES_MAX)
@@ -162,7 +162,7 @@ struct group {
 	size_t sites_cnt;
 	size_t max; /* how many may be set now: the group ends there */
 	const uint8_t *wanted; /* of the group's first site, or NULL */
-	uint8_t *failed; /* the same */
+	uint8_t *failed; /* likewise */
 	int is_first;
 	/* those that are to be set */
 	size_t cnt;
@@ -192,7 +192,7 @@ static void group__fail(struct group *g, size_t from, size_t to, int code, struc
 {
 	st->failed += to - from;
 	for (size_t i = from; i < to; i++) {
-		/* The kernel keeps one reference counter a place: the first to come decided that there is none. */
+		/* The kernel has one reference counter per place: the first probe there decided that it has none. */
 		st->clashed += code == -EINVAL && g->sites[g->at[i]].ref_ctr_offset != 0;
 		if (g->failed)
 			g->failed[g->at[i]] = 1;
@@ -201,7 +201,7 @@ static void group__fail(struct group *g, size_t from, size_t to, int code, struc
 		*first_err = code;
 }
 
-/* One whose spec finds no room among all processes' takes no others with it. 0. */
+/* A site without room for its spec fails alone, without the others. 0. */
 static int group__fail_one(struct group *g, size_t i, struct attach_stats *st)
 {
 	st->failed++;
@@ -210,7 +210,7 @@ static int group__fail_one(struct group *g, size_t i, struct attach_stats *st)
 	return 0;
 }
 
-/* A site is set. */
+/* Counts a site that was set. */
 static void probes__attached(struct probes *p, const struct site *s, struct attach_stats *st)
 {
 	enum insn_class *c = &p->prog_class[s->prog];
@@ -221,7 +221,7 @@ static void probes__attached(struct probes *p, const struct site *s, struct atta
 	st->attached++;
 }
 
-/* Attaches group[from, to); a link refused as a whole is split until the culprits are alone. */
+/* Attaches group[from, to); a link refused as a whole is split until the failing sites are alone. */
 static void probes__attach_range(struct probes *p, const char *path, struct group *g, size_t from, size_t to,
 				 struct attach_stats *st, int *first_err)
 {
@@ -262,7 +262,7 @@ static int is_in(const uint64_t *sorted, size_t cnt, uint64_t v)
 	return lo < cnt && sorted[lo] == v;
 }
 
-/* Site i of the group is to be set. */
+/* Adds site i of the group to those to be set. */
 static int probes__choose(struct probes *p, const struct plan *plan, struct group *g, size_t i)
 {
 	const struct site *s = &g->sites[i];
@@ -279,7 +279,7 @@ static int probes__choose(struct probes *p, const struct plan *plan, struct grou
 	return 0;
 }
 
-/* An exec keeps the probes of a process, and two plans may meet the same library: once is enough. */
+/* An exec keeps the probes of a process, and two plans may contain the same library: each place is set once. */
 static int probes__choose_all(struct probes *p, const struct plan *plan, struct group *g, struct attach_stats *st)
 {
 	uint64_t *have;
@@ -300,7 +300,7 @@ static int probes__choose_all(struct probes *p, const struct plan *plan, struct 
 			probes__attached(p, &g->sites[i], st);
 		else
 			r = probes__choose(p, plan, g, i);
-		if (r == -ENOSPC) /* its spec has no room: the others may */
+		if (r == -ENOSPC) /* no room for its spec: there may be for the others' */
 			r = group__fail_one(g, i, st);
 	}
 	free(have);
@@ -343,7 +343,7 @@ static int group__init(struct group *g, size_t sites_cnt)
 	return 0;
 }
 
-/* The plan's sites from i on that are of one group. */
+/* Selects the plan's sites from i on that form one group. */
 static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
 {
 	const struct site *s = &plan->sites[i];
@@ -365,24 +365,24 @@ static int probes__is_partial(const struct probes *p, pid_t pid)
 	return !bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.partial), &key, &one);
 }
 
-/* From now on, or until now, operators of a process are not reported: see is_partial in bpf/lib/frames.h. */
+/* Stops (on), or resumes, reporting operators of a process: see is_partial in bpf/lib/frames.h. */
 static void probes__set_partial(struct probes *p, pid_t pid, int on)
 {
 	int fd = bpf_map__fd(p->skel->maps.partial);
 	uint32_t key = (uint32_t)pid;
 	uint8_t one = 1;
 
-	/* Full: then they are reported. */
+	/* If the map is full, they are reported. */
 	if (on && !bpf_map_update_elem(fd, &key, &one, BPF_NOEXIST))
 		p->skel->bss->mt_partial_cnt++;
 	else if (!on && !bpf_map_delete_elem(fd, &key))
 		p->skel->bss->mt_partial_cnt--;
 }
 
-/* What became of it, when all of the plan had its turn. */
+/* The result, once all of the plan's sites had their turn. */
 static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *st, struct err *err)
 {
-	if (st->first_err != -ESRCH) /* of a process that is gone nothing is missing */
+	if (st->first_err != -ESRCH) /* nothing is missing of a process that has ended */
 		p->failed_cnt += st->failed;
 	if (st->attached || !st->failed)
 		return 0;
@@ -394,9 +394,9 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
 }
 
 /*
- * Places from st->at on, before their sites are set, of which so many may be: while many are covered the job waits, too, and a
- * link for each slice of sites would be many. Who probes itself (tests) takes its probes along. What fails here is told where
- * it is set.
+ * Covers places from st->at on before their sites are set, of which `room` may be: the job waits while many are covered, too,
+ * and one link for each slice of sites would be too many. A process that probes itself (tests) needs none. A failure here is
+ * reported when the site is set.
  */
 static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, const struct attach_stats *st, size_t room,
 			  struct group *g)
@@ -423,7 +423,7 @@ static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, 
 	(void)covers__add(&p->covers, cover_prog(p), fd, path, g->offsets, g->refs, g->cnt);
 }
 
-/* Marks of steps, what is no operator, operators: whoever calls may wait with the next. */
+/* Marks of steps; other sites; operators: the caller may pause between these stages. */
 static int site__stage(const struct site *s)
 {
 	return site__is_mark(s) ? 0 : is_operator(s->prog) ? 2 : 1;
@@ -454,7 +454,7 @@ static int probes__attach_slice(struct probes *p, pid_t pid, const struct plan *
 	begin = now_ns();
 	worked = work_ns();
 	st.way = p->use_perf;
-	/* One that was given up in the middle (exec) has left it so. */
+	/* An attach that was given up in the middle (exec) has left it partial. */
 	if (!st.at && st.budget_ns && (probes__is_partial(p, pid) || !links__has_operators(&p->links, pid))) {
 		probes__set_partial(p, pid, 1);
 		st.is_partial = 1;
@@ -500,9 +500,9 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 	}
 }
 
-/* --- what is wanted no more -------------------------------------------------------------------- */
+/* --- what is no longer wanted ------------------------------------------------------------------ */
 
-/* Sites of the group that are wanted, in a sorted list. */
+/* Number of the group's wanted sites that are in a sorted list. */
 static size_t group__wanted_in(const struct group *g, const uint64_t *offsets, size_t cnt)
 {
 	size_t n = 0;
@@ -512,7 +512,7 @@ static size_t group__wanted_in(const struct group *g, const uint64_t *offsets, s
 	return n;
 }
 
-/* Links of which all sites are wanted stay as they are. */
+/* Links whose sites are all wanted stay as they are. */
 static void probes__keep_whole(struct probes *p, const struct group *g)
 {
 	for (size_t i = 0; i < p->links.cnt; i++) {
@@ -524,7 +524,7 @@ static void probes__keep_whole(struct probes *p, const struct group *g)
 	}
 }
 
-/* Those that are wanted are set in a link without the others. 1: some are left. */
+/* Sets the wanted sites again, in a link without the others. 1: some are left. */
 static int probes__set_anew(struct probes *p, const struct plan *plan, struct group *g, const uint64_t *first,
 			    size_t first_cnt)
 {
@@ -554,7 +554,7 @@ static int probes__set_anew(struct probes *p, const struct plan *plan, struct gr
 	return r < 0 ? r : more;
 }
 
-/* Only when all that is wanted has a link of its own do the first ones go. */
+/* The first links are closed only when all wanted sites have a new one. */
 static int probes__retire_group(struct probes *p, pid_t pid, const struct plan *plan, struct group *g,
 				struct retire_stats *st)
 {
@@ -609,8 +609,8 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 }
 
 /*
- * A place that is set again while an older link of it is being closed would be reported twice: so whoever wants to go up again
- * asks until all are closed.
+ * A place that is set again while an older link of it is being closed would be reported twice: so the caller asks again until
+ * all are closed before it raises the level.
  */
 int probes__lower(struct probes *p, pid_t pid, enum mt_level level, uint64_t *ret_taken)
 {
@@ -623,7 +623,7 @@ int probes__lower(struct probes *p, pid_t pid, enum mt_level level, uint64_t *re
 	return !closer__is_idle(p->closer);
 }
 
-/* Those that nobody has a probe in any more: a trace that lasts for weeks meets no end of them, and deleted ones take room. */
+/* Closes files without a probe: there is no bound to them in a trace of weeks, and deleted ones take disk space. */
 static void probes__close_files(struct probes *p)
 {
 	size_t kept = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * probes: the sites of plans, set in processes and taken away again: one link (uprobe_multi) or one pair of descriptors a
- * site (perf) for each group of sites with the same file and program, and each slice of it.
+ * probes: the sites of plans, set in processes and removed again: one link (uprobe_multi) or one pair of descriptors a site
+ * (perf) for each group of sites with the same file and program, and each slice of it.
  *
- * Files are kept open by (device, inode), as long as anybody has a probe in them, and named to the kernel as /proc/self/fd/N: a
- * forked child is attached with its parent's plan even when the parent, and with it /proc/PID/map_files, is gone, and deleted
- * files work.
+ * Files are kept open by (device, inode), as long as any process has a probe in them, and passed to the kernel as
+ * /proc/self/fd/N: a forked child is attached with its parent's plan even when the parent, and with it /proc/PID/map_files, is
+ * gone, and deleted files work.
  */
 #ifndef MT_TRACE_PROBES_H
 #define MT_TRACE_PROBES_H
@@ -36,17 +36,17 @@ struct probes {
 		int fd;
 	} *files;
 	size_t files_cnt, files_cap;
-	enum insn_class prog_class[MT_PROG_MAX]; /* cheapest class among the sites set; 0: none was */
+	enum insn_class prog_class[MT_PROG_MAX]; /* cheapest class among the sites set; 0: none */
 	uint64_t failed_cnt; /* sites that could not be set */
-	uint64_t site_ns; /* setting one takes so long, as the last ones did */
+	uint64_t site_ns; /* time to set one site, from the last ones */
 };
 
 void probes__init(struct probes *p, const struct mt_bpf *skel, int use_perf);
-void probes__done(struct probes *p); /* takes all away and waits for that; zeroed is fine */
+void probes__done(struct probes *p); /* removes all and waits for that; zeroed is fine */
 /* A program on places of one file, without a plan: 0 or -errno. refs: NULL, or cnt of them. is_first: see links.h. */
 int probes__link(struct probes *p, const struct link_key *k, int is_first, const char *path, const uint64_t *offsets,
 		 const uint64_t *refs, const uint64_t *cookies, size_t cnt);
-/* These are tracer__attach and tracer__retire. */
+/* The implementations of tracer__attach and tracer__retire. */
 int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret, struct err *err);
 int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret);

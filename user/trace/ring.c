@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "memtrace/event.h"
 
-#define NOW_AND_THEN 64 /* records between two looks at the clock and updates of the consumer position */
+#define NOW_AND_THEN 64 /* records between two checks of the clock and updates of the consumer position */
 
 int ring__init(struct ring *r, int fd, size_t size)
 {
@@ -23,7 +23,7 @@ int ring__init(struct ring *r, int fd, size_t size)
 	if (p == MAP_FAILED)
 		goto fail;
 	r->consumer = p;
-	/* The kernel offers the data twice in a row; once is enough, and counts once in our RSS. */
+	/* The kernel maps the data twice in a row; mapped once here, so that it counts once in our RSS. */
 	p = mmap(NULL, page + size, PROT_READ, MAP_SHARED, fd, (off_t)page);
 	if (p == MAP_FAILED)
 		goto fail;
@@ -59,7 +59,7 @@ void ring__done(struct ring *r)
 	*r = (struct ring){ .fd = -1 };
 }
 
-/* A record that goes over the end of the ring is put together first. Headers never do: 8 of 8 bytes. */
+/* A record that wraps around the end of the ring is copied together first. Headers never do: 8 of 8 bytes. */
 static int ring__pass(struct ring *r, size_t at, size_t len, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)
 {
 	uint64_t whole[RING_RECORD_MAX / 8], ts_ns;
@@ -100,7 +100,7 @@ long ring__drain(struct ring *r, unsigned long end, uint64_t end_ns, int (*fn)(v
 		uint32_t len = __atomic_load_n((const uint32_t *)(r->data + at), __ATOMIC_ACQUIRE);
 
 		if (len & BPF_RINGBUF_BUSY_BIT)
-			break; /* reserved, not yet submitted: all behind it waits */
+			break; /* reserved, not yet submitted: everything after it waits */
 		if (!(len & BPF_RINGBUF_DISCARD_BIT)) {
 			err = ring__pass(r, at + BPF_RINGBUF_HDR_SZ, len, fn, ctx);
 			n++;
@@ -109,7 +109,7 @@ long ring__drain(struct ring *r, unsigned long end, uint64_t end_ns, int (*fn)(v
 		cons += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7u;
 		if (n & (NOW_AND_THEN - 1))
 			continue;
-		/* Now and then, so that the producer's line is not fought for at every record. */
+		/* Not at every record, because the producer uses the same cache line. */
 		__atomic_store_n(r->consumer, cons, __ATOMIC_RELEASE);
 		if (now_ns() >= end_ns)
 			break;

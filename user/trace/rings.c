@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * How much is enough. A ring has to hold what comes while we do not read: a busy thread tells 380,000 records a second at most
- * (the worst job we have; 48 bytes each, with the ring's header), and 0.2 s is the longest that the loop was seen away (a
- * reading of smaps_rollup). Threads move between CPUs, so what matters is how many busy ones meet in one ring.
- * tests/unit/test_rings.c plays that for 2 to 512 CPUs with ranks of two busy threads each; what it prints is in
- * docs/losses.md. With a ring for each CPU, up to MT_RINGS_MAX, 8 MiB hold the one or two that meet; with 16 rings, as there
- * were, 512 CPUs need 17.6 MiB in each, and 32 CPUs take turns at a ring's lock.
+ * How much is enough. A ring has to hold the records that come while we do not read: a busy thread sends 380,000 a second at
+ * most (the worst job we have; 48 bytes each, with the ring's header), and the loop was away for 0.2 s at most (a reading of
+ * smaps_rollup). Threads move between CPUs, so what matters is how many busy ones share one ring. tests/unit/test_rings.c
+ * simulates that for 2 to 512 CPUs with ranks of two busy threads each; its output is in docs/losses.md. With a ring for each
+ * CPU, up to MT_RINGS_MAX, 8 MiB hold the one or two that share a ring; with 16 rings, as there were, 512 CPUs need 17.6 MiB in
+ * each, and 32 CPUs take turns at a ring's lock.
  *
- * Memory is the kernel's, taken at once, and counts for our cgroup: a 1/256 of what there is at most, 1 GiB in all, and never
- * less than the 32 MiB that small machines have had.
+ * The memory is the kernel's, taken at once, and counts for our cgroup: at most 1/256 of the memory available, 1 GiB in all,
+ * and never less than the 32 MiB that small machines have had.
  */
 #include "trace/rings.h"
 
@@ -51,8 +51,8 @@ int rings__add(struct rings *rs, int fd, size_t size)
 /* --- reading ------------------------------------------------------------------------------------------- */
 
 /*
- * A ring's share of the time, or a few records if that is over. 1: there is more; 0: all until `end` was read, or what is
- * behind waits; < 0: fn's error.
+ * Reads for a ring's share of the time, or a few records if that is over. 1: there is more; 0: everything up to `end` was read,
+ * or the rest waits; < 0: fn's error.
  */
 static int rings__share(struct rings *rs, unsigned i, unsigned long end, uint64_t begin_ns, uint64_t end_ns,
 			int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, long *cnt)
@@ -138,7 +138,7 @@ struct rings_size rings_size(uint64_t asked, unsigned cpus, uint64_t memory)
 	return s;
 }
 
-/* Of a group of ours, where it is mounted; UINT64_MAX: none there, or no limit. */
+/* The limit of our group, where it is mounted; UINT64_MAX: none there, or no limit. */
 static uint64_t limit_of(const char *root, const char *group, const char *file)
 {
 	unsigned long long bytes;
@@ -155,7 +155,7 @@ static uint64_t limit_of(const char *root, const char *group, const char *file)
 	return n == 1 ? bytes : UINT64_MAX;
 }
 
-/* The least of a group, which is cut, and of all that it is in. A container may see its own as the root of all. */
+/* The lowest limit of a group, whose path is cut, and all around it. A container may see its own as the root of all. */
 static uint64_t limit_above(const char *root, char *group, const char *file)
 {
 	uint64_t least = UINT64_MAX;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Linux 6.18 replaces a probed five-byte nop by a call into a page of its own: harmless at a function's entry, but the call
- * overwrites a red zone anywhere else, and in children forked afterwards that page is missing (6.18.44; mended upstream in
- * 2026). No version number tells such things, since distributions take fixes over as they please. So memtrace looks.
+ * overwrites a red zone anywhere else, and in children forked afterwards that page is missing (6.18.44; fixed upstream in
+ * 2026). Version numbers do not show such things, since distributions backport fixes as they please. So memtrace tries it.
  *
- * A child says when it has run all pieces bare; we set the probes in it; it runs them again and compares. Where it got to
- * stands in memory that we share, so the piece that ends it is known, and another child goes on without it.
+ * A child reports when it has run all pieces without probes; we set the probes in it; it runs them again and compares. Its
+ * progress is in shared memory, so the piece that ends it is known, and another child goes on without it.
  */
 #include "trace/selftest.h"
 
@@ -28,15 +28,15 @@
 
 #define SITES_MAX 32
 #define INPUTS 4
-#define CALLS 16	/* at least, of each site */
+#define CALLS 16	/* at least, for each site */
 #define SIGNALS 3	/* during those */
-#define CALLS_MAX 20000 /* where no signal comes */
+#define CALLS_MAX 20000 /* if no signal comes */
 #define SIGNAL_US 25
 #define TIME_ROUNDS 5
 #define TIME_CALLS 12
-#define CHILD_NS 10000000000ull /* the slowest emulator needs one */
+#define CHILD_NS 10000000000ull /* the slowest emulator needs one second */
 
-/* What parent, child and its children share. */
+/* Shared by parent, child and its children. */
 struct board {
 	uint32_t at;	   /* the site that is being run */
 	struct {
@@ -48,11 +48,11 @@ struct board {
 
 /* --- the child ------------------------------------------------------------------------------------- */
 
-/* Of the only thread of the child; handlers of signals use it. */
+/* For the only thread of the child; signal handlers use it. */
 static struct trial {
 	struct board *board;
 	struct try_state in[INPUTS], bare[SITES_MAX][INPUTS];
-	uint8_t first[SITES_MAX]; /* byte of each site without a probe */
+	uint8_t first[SITES_MAX]; /* byte at each site without a probe */
 	uint32_t bare_ns;
 	volatile unsigned signals, harm; /* during the present site */
 } trial;
@@ -63,7 +63,7 @@ static void deadly(int sig)
 	_exit(2); /* without a core file and a line in the kernel's log */
 }
 
-/* Runs a site once: enum insn_verdict. */
+/* Runs a site once and returns enum insn_verdict. */
 static unsigned run_once(size_t site, size_t input)
 {
 	static const unsigned verdicts[] = { INSN_FINE, INSN_CHANGES_STACK, INSN_CHANGES_REGS };
@@ -80,7 +80,7 @@ static void worsen(volatile unsigned *harm, unsigned verdict)
 		*harm = verdict;
 }
 
-/* One signal; the handler asks for the next, as a slow site would never be done with an interval. */
+/* One signal; the handler requests the next, since with an interval a slow site would never finish. */
 static void set_timer(long us)
 {
 	struct itimerval t = { .it_value = { 0, us } };
@@ -121,7 +121,7 @@ static void run_with_signals(size_t site)
 	set_timer(0);
 }
 
-/* As in calib.c: with cold caches, the best of a few rounds. Making them cold is not timed: it takes far longer than a call. */
+/* As in calib.c: with cold caches, the best of a few rounds. Making them cold takes far longer than a call and is not timed. */
 static uint32_t time_site(size_t site)
 {
 	uint64_t best = UINT64_MAX;
@@ -174,7 +174,7 @@ static void trial__probed(void)
 		run_with_signals(i);
 		if (trial.harm == INSN_FINE && !try_is_probed(&try_sites[i], trial.first[i]) &&
 		    trial.first[i] != try_breakpoint)
-			trial.harm = INSN_NOT_SET; /* it has proved nothing; were it there before, somebody probes us */
+			trial.harm = INSN_NOT_SET; /* nothing was proved; if it was there before, another tool probes us */
 		if (is_first_of_class(i))
 			ns = time_site(i);
 		b->site[i].ns = ns > trial.bare_ns ? ns - trial.bare_ns : 1;
@@ -182,7 +182,7 @@ static void trial__probed(void)
 	}
 }
 
-/* A child of the child runs from `at` on what has shown to be fine in its parent. */
+/* A child of the child runs, from `at` on, what was harmless in its parent. */
 static void grandchild(size_t at)
 {
 	struct board *b = trial.board;
@@ -198,7 +198,7 @@ static void grandchild(size_t at)
 	_exit(0);
 }
 
-/* Each grandchild that is killed costs its site the verdict; the next begins behind it. */
+/* Each grandchild that is killed decides its site's verdict; the next begins after it. */
 static int trial__forked(void)
 {
 	struct board *b = trial.board;
@@ -239,7 +239,7 @@ static int is_decided(unsigned verdict)
 	return verdict != INSN_UNTRIED && verdict != INSN_FINE;
 }
 
-/* Sites that get one link, which is a matter of milliseconds; where one of them is refused, each its own. */
+/* Sites that share one link, which takes milliseconds; if one of them is refused, each gets its own. */
 static int set_sites(const struct selftest_ops *ops, pid_t pid, const uint32_t *sites, size_t cnt, int is_ret)
 {
 	uint64_t offsets[SITES_MAX];
@@ -281,7 +281,7 @@ static void board__set_probes(struct board *b, pid_t pid, const struct selftest_
 	board__set(b, ops, pid, most, cnt);
 }
 
-/* Until the child has said a byte, or has ended: 1, 0; or -ETIMEDOUT. */
+/* Until the child has sent a byte (1) or has ended (0); or -ETIMEDOUT. */
 static int await(int sock, uint64_t deadline, const struct selftest_ops *ops)
 {
 	while (now_ns() < deadline) {
@@ -295,7 +295,7 @@ static int await(int sock, uint64_t deadline, const struct selftest_ops *ops)
 	return -ETIMEDOUT;
 }
 
-/* 1: to the end; 0: it died of the site that is on the board; or -errno. */
+/* 1: it reached the end; 0: the site in the shared memory killed it; or -errno. */
 static int board__try(struct board *b, const struct selftest_ops *ops)
 {
 	uint64_t deadline = now_ns() + CHILD_NS;
@@ -325,7 +325,7 @@ static int board__try(struct board *b, const struct selftest_ops *ops)
 		ops->detach(ops->ctx, pid);
 	}
 	if (!r && WIFEXITED(status) && WEXITSTATUS(status) == 1)
-		r = -ECHILD; /* it could not fork, for instance: no verdict */
+		r = -ECHILD; /* for instance, it could not fork: no verdict */
 	return r < 0 ? r : status == 0;
 }
 
@@ -334,7 +334,7 @@ static uint16_t fits(uint32_t ns)
 	return ns > UINT16_MAX ? UINT16_MAX : (uint16_t)ns;
 }
 
-/* The worst of the sites of a class is the class's; the first was timed. */
+/* A class gets the worst verdict of its sites; the first site was timed. */
 static void classes_from(struct insn_classes *ret, const struct board *b)
 {
 	uint32_t pair = 0;

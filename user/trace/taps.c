@@ -28,7 +28,7 @@ unsigned costs_of(const struct costs *c, enum mt_prog prog)
 	enum insn_class class;
 
 	if (prog == MT_PROG_HOST_EXIT)
-		return calib__cost_ns(c->calib, c->classes, MT_PROG_HOST_FREE, INSN_RET); /* alike */
+		return calib__cost_ns(c->calib, c->classes, MT_PROG_HOST_FREE, INSN_RET); /* the two are alike */
 	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
 		return c->kernel_ns;
 	class = c->progs.class[prog] ? (enum insn_class)c->progs.class[prog] : INSN_PUSH;
@@ -60,7 +60,7 @@ void counters_sum(const struct mt_counters *per_cpu, const struct costs *costs, 
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* fds[0, n) are ours afterwards, in any case: n is returned by way of *ret_taken. */
+/* Takes ownership of fds[0, n) in any case: n is returned in *ret_taken. */
 static int taps__map(struct taps *t, const int *fds, unsigned *ret_taken, struct err *err)
 {
 	void *p;
@@ -76,8 +76,8 @@ static int taps__map(struct taps *t, const int *fds, unsigned *ret_taken, struct
 			return err_set(err, -errno, "setting up ring %u: %s", i, strerror(errno));
 	}
 	/*
-	 * Writable, as the kernel maps a map shared or not at all, and shared takes a descriptor that may write. What is in
-	 * there decides what is told, never where the programs read or write.
+	 * Writable, because the kernel maps such a map shared or not at all, and shared needs a writable descriptor. Its
+	 * content decides what is reported, never where the programs read or write.
 	 */
 	p = mmap(NULL, t->desc.bss_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[t->desc.rings_cnt], 0);
 	if (p == MAP_FAILED)

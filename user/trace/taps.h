@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * taps: what is needed to take data out of a tracer, without any right: its rings, its counters and what a hit costs. The
- * tracer itself may live in another process (keeper/), which hands them over as descriptors and plain numbers.
+ * taps: what is needed to read data from a tracer without any right: its rings, its counters and the cost of a hit. The tracer
+ * itself may be in another process (keeper/), which hands them over as descriptors and plain numbers.
  */
 #ifndef MT_TRACE_TAPS_H
 #define MT_TRACE_TAPS_H
@@ -32,25 +32,25 @@ struct taps_desc {
 
 /* What changes with each attach. */
 struct taps_progs {
-	uint8_t class[MT_PROG_MAX]; /* enum insn_class: cheapest among the sites set; 0: none was */
+	uint8_t class[MT_PROG_MAX]; /* enum insn_class: cheapest among the sites set; 0: none */
 	uint64_t failed_cnt;	    /* sites that could not be set */
 };
 
-/* fds: rings_cnt rings, then the programs' memory; taken over in any case. 0 or -errno. */
+/* fds: rings_cnt rings, then the programs' memory; ownership is taken in any case. 0 or -errno. */
 int taps__new(struct taps **ret, const struct taps_desc *desc, const int *fds, size_t fds_cnt, struct err *err);
 void taps__free(struct taps *t);
 void taps__set_progs(struct taps *t, const struct taps_progs *progs);
 int taps__tells_victims(const struct taps *t);
 const struct insn_classes *taps__insn_classes(const struct taps *t);
 
-/* These are the tracer's of the same names. */
+/* Like the tracer's functions of the same names. */
 int taps__fd(const struct taps *t);
 int taps__drain(struct taps *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
 		struct drained *ret);
 void taps__counters(const struct taps *t, struct trace_counters *ret);
-/* Who has how much in each ring, and had events left out for it: as many as there are rings. */
+/* Each process's amount in each ring, and the processes that had events left out: as many as there are rings. */
 const struct mt_shares *taps__shares(const struct taps *t, size_t *ret_cnt);
-/* A process that had more live blocks than its share of --min-size's table; each once (of many the last ones). 0: no more. */
+/* A process with more live blocks than its share of --min-size's table; each once (of many the last ones). 0: no more. */
 pid_t taps__next_live_over(struct taps *t);
 uint64_t taps__looked_up(const struct taps *t);
 

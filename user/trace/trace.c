@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * One skeleton, loaded once (twice where uprobe_multi turns out to be of no use), calibrated on ourselves, and the maps
- * by which its programs know processes.
+ * One skeleton, loaded once (twice where uprobe_multi turns out to be unusable), calibrated on our own process, and the maps by
+ * which its programs know processes.
  */
 #define LOG_MODULE "trace"
 #include "trace/trace.h"
@@ -31,7 +31,7 @@
 #include "trace/taps.h"
 #include "base/urgent.h"
 
-#define FILES_LEAST (128 + MT_RINGS_MAX) /* programs, maps, and what trying and calibrating takes: 100 on two CPUs */
+#define FILES_LEAST (128 + MT_RINGS_MAX) /* programs, maps, and descriptors for trying and calibrating: 100 on two CPUs */
 
 struct tracer {
 	struct tracer_opts opts;
@@ -182,7 +182,7 @@ static int tracer__try_classes(struct tracer *t, struct err *err)
 			  t->classes.of[c].hit_ns);
 	if (t->classes.of[INSN_OWN].is_usable)
 		return 0;
-	/* What everything rests on. Our own functions are not probed to see how expensive it is. */
+	/* The basis of everything else. Our own functions are not probed to see how expensive it is. */
 	err_set(err, -ENOTSUP, "a probe on a %s, on this kernel: %s", insn_class_name(INSN_OWN),
 		insn_verdict_text(t->classes.of[INSN_OWN].verdict));
 	return err_hint(err, "memtrace probes nothing here: it would harm the program");
@@ -204,7 +204,7 @@ static void tracer__calibrate_kernel(struct tracer *t)
 	t->kernel_ns = with > without ? with - without : 0;
 }
 
-/* Spec and layout 0 (cookie 0): the first ones of a target overwrite them. */
+/* Spec and layout 0 (cookie 0): those of the first target overwrite them. */
 static int tracer__calibrate_flow(struct tracer *t, bool on)
 {
 	int fd = bpf_map__fd(t->skel->maps.flow_classes), r = 0;
@@ -263,7 +263,7 @@ static int tracer__calibrate(struct tracer *t)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-/* 0: there are enough for a start. What runs out of them in the middle fails in odd ways. */
+/* 0: there are enough to start. Running out of them later fails in obscure ways. */
 static int raise_nofile(void)
 {
 	struct rlimit rl;
@@ -301,7 +301,7 @@ static int tracer__start(struct tracer *t, struct err *err)
 	return r;
 }
 
-/* The kernel takes the rings' memory at once: where it has less, smaller ones do, if nobody asked for a size. */
+/* The kernel takes the rings' memory at once: if it has less, smaller rings are tried, unless a size was requested. */
 static int tracer__start_sized(struct tracer *t, struct err *err)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -391,7 +391,7 @@ void tracer__free(struct tracer *t)
 
 /* --- attach --------------------------------------------------------------------------------- */
 
-/* Threads that begin after this have all their choices of a device seen. */
+/* For threads that begin after this, all choices of a device are seen. */
 static void tracer__segments_since(struct tracer *t, pid_t pid, const struct plan *plan)
 {
 	int fd = bpf_map__fd(t->skel->maps.seg_procs);
@@ -404,7 +404,7 @@ static void tracer__segments_since(struct tracer *t, pid_t pid, const struct pla
 		p.comm_start = plan->comm_start;
 		p.comm_end = plan->comm_end;
 	}
-	/* A full table: the devices of new threads are not known, as those of old ones are not. */
+	/* If the table is full, the devices of new threads are unknown, like those of old ones. */
 	(void)bpf_map_update_elem(fd, &key, &p, BPF_ANY);
 }
 
@@ -469,7 +469,7 @@ int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how)
 	return how ? bpf_map_update_elem(fd, &key, how, BPF_ANY) : bpf_map_delete_elem(fd, &key);
 }
 
-/* Whoever asks may have been taken over: no longer and no more than a moment. */
+/* The caller may be compromised: its request is bounded in number, length and time. */
 static int catch_is_odd(const struct mt_catch *what)
 {
 	int64_t left = 0;
@@ -612,7 +612,7 @@ void tracer__taps(struct tracer *t, struct taps_desc *ret, int *fds)
 				   .calib = t->calib, .classes = t->classes };
 	for (unsigned i = 0; i < t->rings.cnt; i++) {
 		fds[i] = t->rings.v[i].fd;
-		ring__unmap(&t->rings.v[i]); /* 32 MiB and more, which would count for both */
+		ring__unmap(&t->rings.v[i]); /* 32 MiB and more, which would count for both processes */
 	}
 	fds[t->rings.cnt] = bpf_map__fd(t->skel->maps.bss);
 }

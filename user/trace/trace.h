@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * trace: the only room that knows libbpf and the BPF objects. Loads them, times its own probes on
- * itself, sets the sites of a plan in a process, hands out raw ring records and counters.
+ * trace: the only room that knows libbpf and the BPF objects. Loads them, times its own probes on itself, sets the sites of a
+ * plan in a process, provides raw ring records and counters.
  *
- * Nothing is left behind: every probe is a link that the kernel removes when its file descriptor is
- * closed, by tracer__free or by the death of memtrace, whatever its cause.
+ * Nothing is left behind: every probe is a link that the kernel removes when its file descriptor is closed, by tracer__free or
+ * by the end of memtrace, whatever its cause.
  */
 #ifndef MT_TRACE_TRACE_H
 #define MT_TRACE_TRACE_H
@@ -36,7 +36,7 @@ struct tracer_opts {
 	uint64_t stack_rate; /* native stacks a second */
 };
 
-#define RIGHTS_NEEDED "CAP_SYS_ADMIN and CAP_SYS_PTRACE" /* what is enough everywhere */
+#define RIGHTS_NEEDED "CAP_SYS_ADMIN and CAP_SYS_PTRACE" /* sufficient everywhere */
 /* -EPERM not allowed, -ENOTSUP no BTF or too old a kernel; each with a hint. Takes ~50 ms. */
 int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err *err);
 void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */
@@ -44,91 +44,89 @@ void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */
 #define ATTACH_MORE_MAX	   16
 #define ATTACH_REST_NS_MAX 10000000ull
 
-/* What became of a plan in one process. */
+/* The result of a plan in one process. */
 struct attach_stats {
 	uint32_t attached, failed;
-	uint32_t set; /* of those attached; the others were there, of another plan */
-	uint32_t classes_left_out; /* classes of objects that found no room */
-	uint32_t slots_left_out; /* symbols that are probed, but of which nobody counts how often they fire */
-	uint32_t clashed; /* of those: refused because another tool has a probe there without its semaphore */
+	uint32_t set; /* of those attached; the others were set before, by another plan */
+	uint32_t classes_left_out; /* classes of objects without room */
+	uint32_t slots_left_out; /* symbols that are probed, but whose hits are not counted */
+	uint32_t clashed; /* of those failed: refused because another tool has a probe there without its semaphore */
 	uint32_t attached_by_source[SRC_CNT], found_by_source[SRC_CNT]; /* index: bit number of enum source */
-	uint64_t took_ns, longest_ns; /* of all calls, of the longest of them: grace periods, in which nobody waits, included */
+	uint64_t took_ns, longest_ns; /* of all calls; of the longest; both include grace periods, in which nobody waits */
 	uint32_t slices; /* calls that set something */
 	int way; /* 0 uprobe_multi, 1 perf uprobes */
 	int first_err; /* why the first site that failed did */
 	int is_partial; /* its operators are not reported yet */
 	size_t at; /* sites of the plan before this one have had their turn */
-	uint64_t budget_ns; /* in: 0: all sites in one call; else one ends after about so long, waits for a CPU not counted */
+	uint64_t budget_ns; /* in: 0: all sites in one call; else it ends after about this long, waits for a CPU excluded */
 	uint64_t rest_ns; /* in: between slices of one call */
-	uint32_t more; /* in: so many slices more, each after rest_ns: a caller that came late makes up for it */
-	const uint8_t *wanted; /* in: NULL: all sites; or one byte a site of the plan: 1 = is to be set */
+	uint32_t more; /* in: this many slices more, each after rest_ns: for a caller that came late */
+	const uint8_t *wanted; /* in: NULL: all sites; or one byte a site of the plan: 1 = to be set */
 	uint8_t *site_failed; /* in: NULL, or one zeroed byte a site of the plan; out: 1 = could not be set */
 };
 
 /*
- * Sets every site of `plan` in process `pid`. May be called again for the same pid (new libraries).
- * Sites that cannot be set are counted and logged; it is an error (with the first reason) only when
- * none could be set although there were some.
+ * Sets every site of `plan` in process `pid`. May be called again for the same pid (new libraries). Sites that cannot be set
+ * are counted and logged; it is an error (with the first reason) only when none could be set although there were some.
  *
- * While sites are set, whoever hits a probe in that process, or maps memory, waits: so a process that runs is given a budget,
- * and a call that returns 1 has left sites for the next one, with the same *ret; none goes on from marks of steps to
- * others, or from others to operators. Until
- * the first operators of a process are all set, none is reported: half of them would say less than nothing about what data
- * flows where.
+ * While sites are set, a thread of that process that hits a probe, or maps memory, waits: so for a running process a budget is
+ * given, and a call that returns 1 has left sites for the next one, with the same *ret; no call goes on from marks of steps to
+ * others, or from others to operators. Until the first operators of a process are all set, none is reported: half of them would
+ * give a wrong data flow.
  */
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
-		   struct err *err); /* *ret: zeroed, or with what goes in; then as the last call left it */
+		   struct err *err); /* *ret: zeroed, or with the inputs; then as the last call left it */
 /*
- * Takes those of the plan's operators away that are not wanted (a byte a site) and that were set with all others at once.
- * No hit of the others is lost or reported twice meanwhile. 0 or -errno: then they stay. 1: the budget was spent, call it
- * again, with what is wanted then and the same *ret.
+ * Removes those of the plan's operators that are not wanted (a byte a site) and that were set with all others at once. No hit
+ * of the others is lost or reported twice meanwhile. 0 or -errno: then they stay. 1: the budget was spent, call it again, with
+ * what is wanted then and the same *ret.
  */
 struct retire_stats {
 	uint32_t taken, kept; /* in links that lost some */
-	uint64_t took_ns;     /* until the used ones were set anew; the others go in the background */
+	uint64_t took_ns;     /* until the used ones were set again; the others are removed in the background */
 	uint64_t budget_ns;   /* in: as in attach_stats */
 };
 int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret); /* *ret: zeroed, or with a budget */
 /*
- * Takes away what is of a higher level in a process (plan.h: site__level), in the background; *ret_taken: sites. 1: some are
- * still on their way out, ask again before anything is set there; 0: all is gone. -EOPNOTSUPP: perf uprobes go too slowly.
+ * Removes sites of a higher level from a process (plan.h: site__level), in the background; *ret_taken: sites. 1: some are still
+ * being removed, ask again before anything is set there; 0: all are gone. -EOPNOTSUPP: perf uprobes are removed too slowly.
  */
 int tracer__lower(struct tracer *t, pid_t pid, enum mt_level level, uint64_t *ret_taken);
-/* When, since this was asked last, an operator's schema was first looked up; 0: none was. */
+/* When an operator's schema was first looked up since the last call; 0: none was. */
 uint64_t tracer__looked_up(struct tracer *t);
 void tracer__detach(struct tracer *t, pid_t pid);
 /* Classes of objects in the kernel's map, of all processes that are attached. */
 size_t tracer__classes_cnt(const struct tracer *t);
-/* Python frames of the process are read from now on; NULL: no more. -E2BIG: too many processes. */
+/* From now on the Python frames of the process are read; NULL: no longer. -E2BIG: too many processes. */
 int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how);
 /*
- * Allocations of these sorts are caught (MT_EV_STACK, MT_STACK_F_CAUGHT) from now on, if tracer__python was told of the
- * process; NULL: no more. -EINVAL: longer, or more of them, than shared.h allows; or no CATCH in opts.stacks. -E2BIG: too many
- * processes; -ENOENT: there was nothing to take back.
+ * From now on allocations of these sorts are caught (MT_EV_STACK, MT_STACK_F_CAUGHT), if tracer__python was called for the
+ * process; NULL: no longer. -EINVAL: longer, or more of them, than shared.h allows; or no CATCH in opts.stacks. -E2BIG: too
+ * many processes; -ENOENT: there was nothing to remove.
  */
 int tracer__catch(struct tracer *t, pid_t pid, const struct mt_catch *what);
-/* Whose forward runs is told of the process from now on; NULL: no more. -E2BIG: too many processes. */
+/* From now on the module whose forward runs is reported for the process; NULL: no longer. -E2BIG: too many processes. */
 int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how);
-/* A place of allocations (struct mt_rec_place) is of no interest: it is reported no more. 0 or -errno. */
+/* A place of allocations (struct mt_rec_place) is of no interest: it is no longer reported. 0 or -errno. */
 int tracer__plain_place(struct tracer *t, uint64_t hash);
 /*
- * That module has a name, or none any more; obj 0: modules have names, so what is not among them is passed over for one around
+ * That module has a name, or no longer one; obj 0: modules have names, so a module without one is skipped for the one around
  * it. -E2BIG: too many.
  */
 int tracer__module(struct tracer *t, pid_t pid, uint64_t obj, int has_name);
-/* Kernel-side programs see `pid` from now on. */
+/* From now on kernel-side programs see `pid`. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
 
 /* How far the rings were read. */
 struct drained {
-	uint64_t until_ns; /* all that was reserved until then was passed, of every ring */
-	int more;	   /* the time was over before that was now */
+	uint64_t until_ns; /* everything reserved up to then was passed on, from every ring */
+	int more;	   /* the time was over before the present end was reached */
 };
 /*
- * Passes what waits in the rings now to fn, for budget_ns at most (UINT64_MAX: all): ring by ring, each in the order of
- * reserve, each with its share of the time (trace/rings.h). fn gets bytes that only BPF programs of ours wrote, yet checks
- * length and kind. Returns the number of records, or the first negative result of fn.
+ * Passes the waiting records of the rings to fn, for budget_ns at most (UINT64_MAX: all): ring by ring, each in the order of
+ * reserve, each with its share of the time (trace/rings.h). fn gets bytes that only our BPF programs wrote, yet checks length
+ * and kind. Returns the number of records, or the first negative result of fn.
  */
 int tracer__drain(struct tracer *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
 		  struct drained *ret);
@@ -140,16 +138,16 @@ struct trace_counters {
 	uint64_t loss[MT_LOSS_MAX];
 };
 void tracer__counters(const struct tracer *t, struct trace_counters *ret);
-/* Symbols of programs that are not the operators', with how often each fired so far. */
+/* Symbols of programs other than the operators', with how often each fired so far. */
 int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
-/* Which instructions can be probed here, and at what cost; tried at the start. For plans. */
+/* The instructions that can be probed here, and their cost; tried at the start. For plans. */
 const struct insn_classes *tracer__insn_classes(const struct tracer *t);
 /* Calibrated cost of one hit in ns, trap included, on the instruction class of the sites attached. */
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog);
 
 /*
- * What it takes to read all of that from another process (trace/taps.h). The descriptors stay the tracer's. Its rings are
- * that process's from now on: no tracer__drain any more.
+ * What another process needs to read all of that (trace/taps.h). The descriptors stay the tracer's. Its rings are that
+ * process's from now on: no more tracer__drain.
  */
 struct taps_desc;
 struct taps_progs;
@@ -162,11 +160,11 @@ struct trace_features {
 	char error[256];      /* why loading failed, "" if it did not */
 	struct insn_classes classes; /* tried on this machine; is_tried 0: not even that */
 };
-/* What tracer__insn_classes tells, without a tracer. 0 or -errno, and nothing in *ret. */
+/* The result of tracer__insn_classes, without a tracer. 0 or -errno, and nothing in *ret. */
 int trace_insn_classes(struct insn_classes *ret, struct err *err);
 /* "v1.1" */
 const char *trace_libbpf_version(void);
-/* Loads a small program and tries. 0 even when nothing works: look at the fields. */
+/* Loads a small program and tries. 0 even when nothing works: see the fields. */
 int trace_probe_features(struct trace_features *ret);
 
 #endif
