@@ -52,7 +52,7 @@ static __always_inline int read_words(u64 *to, u64 from, u32 bytes)
 	return -1;
 }
 
-/* What an argument's name says of it; names are in the string itself if they are any of these. */
+/* What an argument is, by its name; each of these names is short enough to lie in the string itself. */
 static __always_inline u32 flags_of_name(const struct cxx_string *name)
 {
 	u64 lo = name->own.words[0], hi = name->own.words[1];
@@ -234,8 +234,8 @@ static __always_inline void boxed_region_begin(struct mt_thread *t, struct pt_re
 }
 
 /*
- * Python's record_function calls these two through torch.ops. As this probe is hit by them anyway, it tells of the regions, and
- * those functions that only they call need no probes of their own (plan.c).
+ * Python's record_function calls these two through torch.ops. They hit this probe anyway, so it reports the regions, and the
+ * functions that only they call need no probes of their own (plan.c).
  */
 static __noinline void boxed_region(struct mt_thread *t, struct pt_regs *ctx, const struct flow_buf *b)
 {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The memory API of GPUs: CUDA's runtime and driver, NCCL, HIP. What a function means is in a spec
- * (user/plan/catalog_gpu.c); one pair of programs serves them all. Calls are rare (a caching allocator
- * stands before them), so a return probe is affordable, and needed: pointers and handles come back
- * through memory, a size may (pitch), and a call that failed has changed nothing.
+ * The memory API of GPUs: CUDA's runtime and driver, NCCL, HIP. What a function does is in a spec
+ * (user/plan/catalog_gpu.c); one pair of programs serves all functions. Calls are rare (a caching
+ * allocator stands before them), so a return probe is affordable. It is needed: pointers and handles
+ * come back through memory, a size may (pitch), and a call that failed has changed nothing.
  *
- * The runtime calls the driver, NCCL both, so only the outermost call of a thread counts, told by its
- * stack pointer as in host.bpf.c. A call that never returns (longjmp, an exception) would make every
- * deeper call look nested for ever; so the word where its return address was is looked at too: while the
- * call is open it is the kernel's trampoline, the first byte of a page, or, where the kernel could not
- * set its return probe, the address that was there.
+ * The runtime calls the driver, NCCL both, so only the outermost call of a thread counts, recognised by
+ * its stack pointer as in host.bpf.c. A call that never returns (longjmp, an exception) would make every
+ * deeper call look nested for ever, so the word at its return address is checked too: while the call is
+ * open it is the kernel's trampoline, the first byte of a page, or, where the kernel could not set its
+ * return probe, the address that was there.
  *
- * What frees carries the time of its entry: after that another thread may be given the address. A free
- * may wait for the device first, for longer than user space keeps its window of order open (50 ms): then
- * it is 40 ms before its return.
+ * A free has the time of its entry: after that another thread may be given the address. It may first
+ * wait for the device, for longer than user space waits to put events in order (50 ms): then its time is
+ * 40 ms before its return.
  *
- * Events of CUDA's tell how long a freed block waits for another stream: the caching allocator records them between its
+ * CUDA's events show how long a freed block waits for another stream: the caching allocator records them between its
  * USDT probe `free` and its report of the block, and asks for them until they are over. All other events pass by here.
  */
 #include "lib/frames.h"
@@ -44,7 +44,7 @@ struct stream_event {
 	u64 pid;
 };
 
-/* Those that keep a freed block. The oldest go: no process has so many that it still asks for. */
+/* Events that keep a freed block. The oldest are dropped: no process still queries so many. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -70,7 +70,7 @@ static __always_inline void stream_done(const struct mt_thread *t, u8 what, u64 
 	u8 one = 1;
 
 	if (what == MT_STREAM_OVER)
-		(void)bpf_map_delete_elem(&stream_events, &key); /* gone: another thread was told, too */
+		(void)bpf_map_delete_elem(&stream_events, &key); /* gone: another thread found it over, too */
 	else if (bpf_map_update_elem(&stream_events, &key, &one, BPF_ANY))
 		loss_count(MT_LOSS_PENDING);
 	emit_mem(t, MT_EV_STREAM, MT_DEV_NONE, what, event, what == MT_STREAM_WAITS ? t->freeing : 0);
@@ -217,7 +217,7 @@ static __always_inline u8 seg_cuda(u64 number)
 	return (u32)number < MT_DEV_CUDA_MAX ? MT_DEV_CUDA0 + (u8)number : MT_DEV_NONE;
 }
 
-/* All that is told are arguments; its device is a signed char. */
+/* All that is reported is in the arguments; the device is a signed char. */
 static __always_inline void seg_at_entry(const struct pt_regs *regs, const struct mt_thread *t, const struct mt_seg_spec *s)
 {
 	u64 args[8] = {};
@@ -364,7 +364,7 @@ static __always_inline u8 seg_flags(const struct mt_seg_spec *s, const struct mt
 	return p->comm ? s->seg | MT_SEG_F_COMM : s->seg;
 }
 
-/* The call failed: of interest only when it should have given memory, or when it ends something all the same. */
+/* The call failed: of interest only if it should have given memory, or if it ends something even so. */
 static __always_inline void seg_failed(struct mt_thread *t, const struct mt_seg_spec *s, struct mt_seg_call *p,
 				       u32 code)
 {

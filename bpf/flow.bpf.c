@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Operator entries that also say which tensors they were given: for each, the data pointer, device and
- * size of its storage. Where a parameter lies is in a spec, made by user/plan from the operator's
- * signature; where c10's objects keep their fields is in a layout, one for each version of torch seen,
- * whose number is in the site's cookie. Nothing is read from an object whose vtable pointer is not
+ * Operator entries with the tensors that the operator was given: for each, the data pointer, device
+ * and size of its storage. A spec, made by user/plan from the operator's signature, has the places of
+ * parameters; a layout, one for each version of torch seen, has the places of fields in c10's objects,
+ * and its number is in the site's cookie. Nothing is read from an object whose vtable pointer is not
  * that of an exported class of this process (TensorImpl's, StorageImpl's, AutogradMeta's): that check
- * also tells a tensor from whatever else a wrong spec or layout could point at.
+ * also rejects whatever else a wrong spec or layout could point at.
  *
  * Backward nodes' apply() and AccumulateGrad's are frames too, with the tensors they were given.
  */

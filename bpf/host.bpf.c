@@ -2,19 +2,19 @@
 /*
  * The malloc family. The pointer is known only at the return, so these have return probes, except
  * free. Allocators call themselves (realloc → malloc, posix_memalign → …): only the outermost call
- * of a thread counts, told by its stack pointer: inside it the stack pointer is lower; a return
- * belongs to it iff the stack pointer is back just above the return address.
+ * of a thread counts, recognised by its stack pointer: inside it the stack pointer is lower; a
+ * return belongs to it iff the stack pointer is back just above the return address.
  *
- * realloc: what it frees carries the time of the entry: after that another thread may be given the
- * address, before that nobody can. Nothing is freed if it fails.
+ * realloc: its free has the time of the entry: after that another thread may be given the address,
+ * before that none can. Nothing is freed if it fails.
  *
  * operator new may throw, and a return probe would end the process then: unwinding does not get past the
- * kernel's trampoline. So its `ret` instructions are probed (user/arch/exits.h). A call that never
- * arrives there has thrown: out of memory. What it allocates inside (the exception) is the process's, too,
- * unless it is for the same size: that is the block itself.
+ * kernel's trampoline. So its `ret` instructions are probed (user/arch/exits.h). A call that never arrives
+ * there has thrown: out of memory. An allocation inside it (the exception) counts as the process's, too,
+ * unless it is of the same size: that is the block itself.
  *
- * operator delete may go on to free: the same pointer twice, in one call. The second is told with a flag
- * and counts only if the block is there, because another thread may have got the address meanwhile and
+ * operator delete may call free: the same pointer twice, in one call. The second is reported with a flag
+ * and counts only if the block is live, because another thread may have got the address meanwhile and
  * handed it to this one.
  */
 #include "lib/frames.h"
@@ -95,7 +95,7 @@ static __always_inline u64 product(u64 n, u64 size)
 {
 	u64 limit = n ? ~0ull / n : ~0ull;
 
-	barrier_var(limit); /* or the compiler makes that product of it after all */
+	barrier_var(limit); /* else the compiler turns this into that product */
 	return size > limit ? ~0ull : n * size;
 }
 
@@ -259,7 +259,7 @@ int mt_host_ret(struct pt_regs *ctx)
 		p = t->inner;
 		t->inner.sp = 0;
 		if (p.size == t->host.size)
-			return 0; /* operator new's own: told at its end */
+			return 0; /* operator new's own: reported at its end */
 		t->host.has_given = 1;
 	} else if (sp_of(ctx) == sp_after(t->host.sp)) {
 		p = t->host;

@@ -6,8 +6,8 @@
  * is on: 0.1 us a call. (fexit programs on the four calls alone would be cheaper, but
  * kernels that forbid function tracing do not load them.)
  * RSS is read from /proc by user/live/usage.c: the tracepoint rss_stat is passed twice for every page that is faulted in
- * (0.35 us a page, 4,900 pages a step of a job with 1 MB temporaries). Only of what the OOM killer takes it is told here,
- * since nobody can read it afterwards: the kernel's counter without its per-CPU rests, off by at most 32 pages a CPU.
+ * (0.35 us a page, 4,900 pages a step of a job with 1 MB temporaries). Only an OOM victim's is reported here, since it
+ * cannot be read afterwards: the kernel's counter without its per-CPU rests, off by at most 32 pages a CPU.
  */
 #include "lib/emit.h"
 
@@ -107,8 +107,8 @@ static __always_inline s64 rss_pages(struct mm_struct *mm, u32 member)
 #define SIGNAL_ABORT 6
 
 /*
- * An operator new that throws is told when its thread next asks for memory; where nobody catches, that is never. The
- * exception took memory inside of it, which an abort for another reason would not.
+ * An operator new that throws is reported when its thread next asks for memory; if the exception is not caught, that
+ * is never. The exception took memory inside of it, which an abort for another reason would not.
  */
 static __always_inline void exit_uncaught(struct task_struct *p)
 {
@@ -158,8 +158,8 @@ static __always_inline void rss_of_victim(u32 pid)
 
 /*
  * The OOM killer marks its victim, in whichever process asked for memory last. The argument is the task that still has the
- * memory. Before 6.9, but for older branches that took the change over, it is that thread's number: of a process whose first
- * thread has ended not the process's, and such a victim is not told.
+ * memory. Before 6.9, except in older branches with that change, it is that thread's number. If the process's first thread
+ * has ended, that is not the process's number, and the victim is not reported.
  */
 SEC("raw_tp/mark_victim")
 int mt_oom_victim(struct bpf_raw_tracepoint_args *ctx)

@@ -10,11 +10,11 @@
  * change. Frames alone are not enough: layers that torch.compile compiled one by one run one object of generated code.
  *
  * A module that is in no tree (what torch.compile makes of one, a loss made where it is used) is passed over for the nearest
- * named one around it; if there is none it stands for itself: its name may come later.
+ * named one around it; if there is none it is reported itself: its name may become known later.
  *
- * With a module goes the sequence number of autograd: a node of the graph is made, and numbered, before the
- * operator that it belongs to allocates. A later evaluation of that node knows its number (lib/frames.h, EV_NODE), so
- * user space tells whose backward it is.
+ * A module is reported with the sequence number of autograd: a node of the graph is made, and numbered, before the
+ * operator that it belongs to allocates. A later evaluation of that node has the number (lib/frames.h, EV_NODE), so
+ * user space knows which module's backward it is.
  *
  * place_take: the innermost frame alone, with a check of its code object, where an operator is not open.
  */
@@ -96,7 +96,7 @@ static __always_inline u64 seq_now(struct mt_module_state *s, const struct mt_mo
 	return s->seq_at ? user_word(s->seq_at) : 0;
 }
 
-/* Outside of all modules it matters only whether it is off no more. */
+/* Outside of all modules it is read only if it was last reported as off. */
 static __always_inline u32 grad_flags(struct mt_module_state *s, const struct mt_module_proc *p, u64 self)
 {
 	u8 byte = 1;
@@ -112,7 +112,7 @@ static __always_inline u32 grad_flags(struct mt_module_state *s, const struct mt
 
 /* --- Python's frames ------------------------------------------------------------------------------------------ */
 
-/* This thread's PyThreadState; the one of before is good as long as it says that it is this thread's. */
+/* This thread's PyThreadState; the one of before is valid as long as it names this thread. */
 static __always_inline u64 thread_state(struct mt_module_state *s, const struct mt_py_proc *p, u64 self)
 {
 	u64 block, tstate = s->tstate;
@@ -127,7 +127,7 @@ static __always_inline u64 thread_state(struct mt_module_state *s, const struct 
 	return tstate;
 }
 
-/* Both words of the one of before at once; 0: it is not this thread's. Its frame may be 0. */
+/* Both words of the last thread state in one read; 0: it is not this thread's. Its frame may be 0. */
 static __always_inline int known_frame(struct mt_module_state *s, const struct mt_py_proc *p, u64 self, u64 *ret)
 {
 	u32 first = p->tstate_thread_id < p->tstate_frame ? p->tstate_thread_id : p->tstate_frame;
@@ -141,7 +141,7 @@ static __always_inline int known_frame(struct mt_module_state *s, const struct m
 	return 1;
 }
 
-/* The innermost frame of this thread, 0: it runs no Python, or is not what we think. */
+/* The innermost frame of this thread, 0: it runs no Python, or its state is not as expected. */
 static __always_inline u64 innermost(struct mt_module_state *s, const struct mt_py_proc *p, u64 self)
 {
 	u64 tstate, frame;
@@ -169,7 +169,7 @@ static __always_inline int has_name(const struct mt_module_state *s, u64 obj)
 {
 	struct mt_module_key key = { obj, bpf_get_current_pid_tgid() >> 32 };
 
-	/* the one of before is asked about again only when another one came between */
+	/* the last one found is not looked up again */
 	if (obj == s->named || bpf_map_lookup_elem(&modules_named, &key))
 		return 1;
 	key.obj = 0;
@@ -243,7 +243,7 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 	settle_generation(s, p);
 	before = s->seq;
 	frame = innermost(s, &p->py, self);
-	/* whoever asked for backward waits for it in that frame, so what it is in has not changed */
+	/* the caller of backward waits in that frame, so the modules around it have not changed */
 	if (in_node && !s->told && frame == s->node_frame)
 		return;
 	s->self = module_find(s, p, frame);
@@ -258,7 +258,7 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 	 */
 	if (emit_mem(t, MT_EV_MODULE, MT_DEV_NONE, flags | where, s->self, before ? before : s->seq ? s->seq - 1 : 0)) {
 		s->seq = before;
-		return; /* told the next time */
+		return; /* reported the next time */
 	}
 	s->told = s->self;
 	s->flags_told = flags | MODULE_TOLD;
@@ -307,11 +307,11 @@ static __always_inline u64 place_look(struct mt_module_state *s, const struct mt
 		return *known == MT_PLACE_PLAIN ? 0 : hash;
 	if (place_tell(hash, code, instr, check))
 		return 0;
-	bpf_map_update_elem(&places_told, &hash, &told, BPF_NOEXIST); /* if it fails it is told again */
+	bpf_map_update_elem(&places_told, &hash, &told, BPF_NOEXIST); /* if it fails it is reported again */
 	return hash;
 }
 
-/* Time is taken of every sixteenth, in the mean of many. */
+/* Every sixteenth call is timed: true on average over many. */
 #define TIMED_EVERY 16
 
 __noinline int module_take(struct mt_thread *t, u32 in_node)

@@ -33,7 +33,7 @@ int mt_lookup(struct pt_regs *ctx)
 		return 0;
 	ring = ring_get();
 	r = ring ? bpf_ringbuf_reserve(ring, sizeof(u64), 0) : NULL;
-	if (r) /* nothing to tell; a full ring wakes it, too */
+	if (r) /* nothing to report; a full ring wakes it, too */
 		bpf_ringbuf_discard(r, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
@@ -72,8 +72,8 @@ static long saved_item(u32 i, struct saved_loop *l)
 }
 
 /*
- * What a Python-defined node has saved. Its own kernels, and those that inductor generated, are given that past all operators,
- * and the job may hold it, too: then nothing else tells that it is kept.
+ * What a Python-defined node has saved. Its own kernels, and those that inductor generated, get it without an operator, and
+ * the job may hold it, too: then nothing else shows that it is kept.
  */
 __noinline int saved_read(u32 slot, u64 object)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The stack of an allocation: --stacks, and what is caught.
+ * The stack of an allocation: --stacks, and allocations that are caught.
  *
- * Python: the thread's own PyThreadState, by its pthread key, and only if it says that it is this
- * thread's; from there frame by frame. What travels is a hash; the frames go with it once, and again
- * when the (bounded, least recently used) table of hashes has dropped it. With each frame goes a check
- * of its code object, because user space reads that later, when another one may lie there.
+ * Python: the thread's own PyThreadState, by its pthread key, and only if it names this thread; from
+ * there frame by frame. A hash is sent; its frames go with it once, and again when the (bounded, least
+ * recently used) table of hashes has dropped it. Each frame has a check of its code object, because
+ * user space reads that later, when another one may lie there.
  *
  * Native: PyPI's libtorch has no frame pointers, so the kernel cannot walk it. Registers and a piece of
  * the stack travel, and user space unwinds with the call frame information of the files; a rate bounds it.
@@ -58,8 +58,8 @@ __u64 mt_stack_next_ns; /* when the next native one would come if all came evenl
 /* --- Python ------------------------------------------------------------------------------------ */
 
 /*
- * Kernels before 6.8 verify the body of a loop once, with what was known before the loop: a counter that begins with 0
- * would be 0 for ever, and what asks for it is taken out as dead. So it begins with a 0 that the verifier does not know.
+ * Kernels before 6.8 verify a loop's body once, with the values known before it: a counter that begins with a known 0
+ * would stay 0, and code that depends on it be removed as dead. It begins with a 0 that the verifier does not know.
  */
 __u32 mt_stack_zero;
 
@@ -87,7 +87,7 @@ static __always_inline u8 byte_at(const struct stack_buf *b, u16 off)
 	return word_at(b, off) >> 8 * (off & 7);
 }
 
-/* The innermost frame of this thread, 0: it runs no Python, or is not what we think. */
+/* The innermost frame of this thread, 0: it runs no Python, or its state is not as expected. */
 static __always_inline u64 py_innermost(const struct mt_py_proc *p)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
@@ -126,7 +126,7 @@ static long py_step(u32 i, struct py_walk *w)
 	}
 	w->frame = word_at(b, p->frame_previous);
 	if (p->owner_shim && byte_at(b, p->frame_owner) == p->owner_shim) {
-		if (w->cnt) { /* what it called, which was seen before it, was called from C */
+		if (w->cnt) { /* the frame that it called, which was read before it, was called from C */
 			b->rec.frames[(w->cnt - 1) & (MT_PY_FRAMES_MAX - 1)].code |= MT_PY_ENTRY;
 			w->hash = mt_py_mix(w->hash, MT_PY_ENTRY);
 		}
@@ -161,7 +161,7 @@ static __always_inline void py_tell(struct stack_buf *b, u64 hash, u32 cnt)
 		cnt = MT_PY_FRAMES_MAX;
 	size += cnt * sizeof(b->rec.frames[0]);
 	if (!ring_output(&b->rec, size))
-		bpf_map_update_elem(&py_told, &hash, &one, BPF_ANY); /* if it fails it is told again */
+		bpf_map_update_elem(&py_told, &hash, &one, BPF_ANY); /* if it fails it is sent again */
 }
 
 /* Twice as many turns as frames: shims count too. */
@@ -228,7 +228,7 @@ static __always_inline u32 native_copy(struct mt_rec_raw *r, u64 sp)
 		return 0;
 	at = len;
 	for (int i = 0; i < MT_STACK_RAW_MAX / 4096 - 1; i++) {
-		barrier_var(at); /* or the compiler knows better than to compare, and the verifier does not */
+		barrier_var(at); /* else the compiler leaves the comparison out, which the verifier needs */
 		if (at > MT_STACK_RAW_MAX - PAGE_SIZE || bpf_probe_read_user(r->bytes + at, PAGE_SIZE, (void *)(sp + at)))
 			break;
 		at += PAGE_SIZE;
@@ -290,13 +290,13 @@ static __always_inline int is_sort(const struct mt_catch_sort *s, u32 op, u32 de
 	       ((!s->op[0] && !s->op[1]) || (op && (op == s->op[0] || op == s->op[1])));
 }
 
-/* One less of a sort that it is of; 0: it is of none, or none is left. */
+/* Takes one of a sort that matches; 0: no sort matches, or none is left. */
 static __always_inline int catch_may(struct mt_catch *c, u32 op, u32 dev, u64 size)
 {
 	for (u32 i = 0; i < MT_CATCH_SORTS_MAX && i < c->cnt; i++) {
 		struct mt_catch_sort *s = &c->sorts[i];
 
-		/* Looked at before: what is below 0 never counts down to where it is above. */
+		/* Checked before: a counter that is below 0 must not wrap to above it. */
 		if (is_sort(s, op, dev, size) && s->left > 0)
 			return __sync_fetch_and_add(&s->left, -1) > 0;
 	}

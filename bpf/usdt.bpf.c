@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Any USDT probe: its cookie is the index of a spec that says which event it is and where its
- * arguments are (from the probe's SDT note). Operators and regions that a program names itself take
- * the same frames and names as those of the framework.
+ * Any USDT probe: its cookie is the index of a spec with the kind of event and the places of its
+ * arguments (from the probe's SDT note). Operators and regions that a program names itself use the
+ * same frames and names as the framework's.
  */
 #include "lib/frames.h"
 #include "lib/stack.h"

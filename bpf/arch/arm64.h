@@ -61,7 +61,7 @@ static __always_inline u64 result_of(const struct pt_regs *ctx)
 	return ctx->regs[0];
 }
 
-/* Not yet: it comes in a register (x30), and where the function puts it is the function's own affair. */
+/* Not yet: it comes in a register (x30), and each function saves it where it chooses. */
 static __always_inline long return_word(u64 sp, u64 *ret)
 {
 	return -1;

@@ -29,7 +29,7 @@
 #include "arch/arm64.h"
 #endif
 
-/* Argument n of a function whose caller says where the result shall be. */
+/* Argument n of a function whose caller passes the address for the result. */
 #define arg_behind_result(ctx, n) arg(ctx, (n) + MT_ARGS_HIDDEN)
 
 #endif

@@ -39,7 +39,7 @@ static __always_inline u64 ring_wake_flags(void *ring)
  */
 extern int share_takes(u64 waiting, u64 size);
 
-/* A look at each 64th record tells when it begins; a look at each (20 to 40 ns) while it lasts. */
+/* Each 64th record checks whether the ring fills; while it does, every record checks (20 to 40 ns). */
 static __always_inline int share_has_room(void *ring, u64 size)
 {
 	struct mt_counters *c = counters_get();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* flow: what programs share that read tensors: a buffer for what is read, layouts, classes, the record. */
+/* flow: shared by programs that read tensors: a buffer to read into, layouts, classes, the record. */
 #ifndef MT_BPF_FLOW_H
 #define MT_BPF_FLOW_H
 
@@ -40,8 +40,8 @@ struct flow_buf {
  * Operators call operators with what they were given (mul_ of a number: _to_copy, copy_). A tensor that
  * the outermost of them was given, not to write, has its edge in the data flow already: it is held by
  * that call, so the same object has the same storage, and reading it again (a third of all tensors)
- * would tell nothing new. An operator of which a tensor has no storage does not count: the model does
- * not believe it either.
+ * would add nothing. An operator with a tensor without storage does not count: the model does not use
+ * it either.
  */
 enum given {
 	GIVEN_NONE = 0, /* all are read */

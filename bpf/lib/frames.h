@@ -43,8 +43,8 @@ static __always_inline int is_told(struct mt_thread *t, const struct pt_regs *re
 }
 
 /*
- * Operators and nodes are told when all have their probes. A graph of which half is seen gives categories that nobody would
- * give who saw all of it, or nothing.
+ * Operators and nodes are reported once all have their probes. Half of a graph gives categories that differ from those of
+ * the whole, and from those without one.
  */
 static __always_inline int is_partial(void)
 {
@@ -83,7 +83,7 @@ static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32
 	return seq;
 }
 
-/* … and tells user space. */
+/* … and reports it. */
 static __always_inline void frames_push(struct mt_thread *t, u8 kind, u64 sp, u64 ret, u32 flags, u64 addr)
 {
 	u32 d = t->depth;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * module: which nn.Module's forward runs on a thread at an allocation: told before the allocation's own record, when it
- * changed. And at which line of Python it is, where no operator is open: code that torch.compile generated calls its kernels
+ * module: which nn.Module's forward runs on a thread at an allocation: reported before the allocation's own record, if it
+ * changed. And which line of Python allocates, if no operator is open: code that torch.compile generated calls its kernels
  * itself.
  */
 #ifndef MT_BPF_MODULE_H
@@ -40,7 +40,7 @@ static __always_inline int no_operator_is_open(const struct mt_thread *t)
 	return !d || (d <= MT_FRAMES_MAX && (t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].flags & MT_FRAME_NODE));
 }
 
-/* An optimizer that is not compiled asks for some numbers a parameter, with no operator open: looks would cost it most. */
+/* An optimizer that is not compiled allocates some numbers a parameter, with no operator open: looks would cost most there. */
 #define NUMBER_BYTES_MAX 16
 
 static __always_inline u64 place_at(struct mt_thread *t, u64 size)

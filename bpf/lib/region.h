@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* region: a record_function region begins, by its name: for what is probed on its way (region.bpf.c, boxed.bpf.c). */
+/* region: a record_function region begins, by its name: for the functions probed for it (region.bpf.c, boxed.bpf.c). */
 #ifndef MT_BPF_REGION_H
 #define MT_BPF_REGION_H
 
@@ -8,7 +8,7 @@
 
 #define OPTIMIZE 0x657a696d6974704full /* "Optimize", of Optimizer.step# and Optimizer.zero_grad# */
 
-/* A call of the dispatcher's has told of the region: what it leads to, and has a probe perhaps, does not tell it again. */
+/* A dispatcher call has reported the region: functions inside it, which may have probes, do not report it again. */
 #define REGION_BEGUN 1
 #define REGION_ENDED 2
 
@@ -29,7 +29,7 @@ static __always_inline void region_enter(struct mt_thread *t, const struct pt_re
 		t->module.optimizer = t->regions;
 }
 
-/* Told by a boxed call. Another one tells of its end, unless their probe has gone before. */
+/* Reported by a boxed call. Another one reports the end, unless their probe is removed before. */
 static __always_inline void region_enter_boxed(struct mt_thread *t, const struct pt_regs *ctx, u64 name, u64 bytes)
 {
 	region_enter(t, ctx, name, bytes);
@@ -37,7 +37,7 @@ static __always_inline void region_enter_boxed(struct mt_thread *t, const struct
 		t->regions_boxed = t->regions;
 }
 
-/* Boxed calls have no probe now: when the regions end that they told of is not known. */
+/* Boxed calls have no probe now: the ends of regions that they reported are not known. */
 static __always_inline void regions_forget_boxed(struct mt_thread *t)
 {
 	if (!t->regions_boxed)

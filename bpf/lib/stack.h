@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * stack: where a thread is at an allocation, told before the allocation's own record: of all that --stacks asks for, else of
- * what is to be caught for a moment (struct mt_catch).
+ * stack: where a thread is at an allocation, reported before the allocation's own record: for all that --stacks asks for,
+ * else for allocations that are caught for a while (struct mt_catch).
  */
 #ifndef MT_BPF_STACK_H
 #define MT_BPF_STACK_H

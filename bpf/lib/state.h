@@ -34,7 +34,7 @@ struct mt_pending {
 	u32 has_given; /* a call inside of it gave memory: to an exception, where this one is an operator new */
 };
 
-/* Outermost call of a GPU's memory API in progress: arguments, then what they say. */
+/* Outermost call of a GPU's memory API in progress: arguments, then what was read from them. */
 struct mt_seg_call {
 	u64 sp; /* 0 = none */
 	u64 ret; /* return address */
@@ -78,21 +78,21 @@ struct mt_thread {
 	u32 over; /* explicit frames that did not fit: their ends must not pop others */
 	u32 regions_over; /* regions that did not fit, likewise */
 	u32 region_told;  /* lib/region.h */
-	u32 regions_boxed; /* regions open with the outermost one that a boxed call told of, 0 = none */
+	u32 regions_boxed; /* regions open with the outermost one that a boxed call reported, 0 = none */
 	u64 plain, storage; /* flow: vtable pointers of this process seen before, see flow.bpf.c */
 	/* flow: tensors that the operator of this frame was given, none of them to write; seq 0 = none */
 	u32 given_seq, given_depth;
 	u64 given[MT_GIVEN_MAX];
-	u64 told_ip; /* the operator's entry that a newer link's program has told, see frames.h */
+	u64 told_ip; /* the operator's entry that a newer link's program has reported, see frames.h */
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_seg_call seg;
 	struct mt_seg_call comm; /* … of a communication library's that makes or ends a communicator */
 	u64 gpu_ctx; /* driver's context that the thread made current, as far as seen */
 	u32 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
-	u32 gpu_late; /* whether gpu_dev was thought about */
+	u32 gpu_late; /* whether gpu_dev was decided */
 	u64 freeing; /* block that the caching allocator is taking back: its USDT probe was passed, its report was not */
-	struct mt_pending inner; /* … inside an operator new: only what is not that one's own */
+	struct mt_pending inner; /* … inside an operator new: allocations that are not its own */
 	struct mt_module_state module;
 	u64 freed_ptr, freed_sp; /* the last free, until the thread allocates */
 	u64 freed_fn;
@@ -115,7 +115,7 @@ __u32 mt_live_over[MT_LIVE_OVER_MAX] = {};
 extern const volatile struct mt_config mt_config;
 extern struct mt_counters mt_counters[MT_CPUS_MAX];
 extern __u32 mt_stacks_on; /* enum mt_stacks_on; not while costs are measured: a stack's is measured each time */
-extern __u32 mt_modules_on; /* of some process it is known how */
+extern __u32 mt_modules_on; /* for some process it is known where to look */
 extern __u64 mt_looked_up_ns; /* first look-up of a schema that user space has not taken note of; 0: none */
 extern __u32 mt_partial_cnt; /* processes in `partial` */
 extern __u64 mt_live_cnt; /* blocks in `live` */
@@ -149,7 +149,7 @@ struct mt_targets_def {
 	__type(value, u8);
 };
 
-/* Processes of whose operators some have their probes already, and others not yet. */
+/* Processes in which only some operators have their probes so far. */
 struct mt_partial_def {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MT_TARGETS_MAX);
@@ -157,7 +157,7 @@ struct mt_partial_def {
 	__type(value, u8);
 };
 
-/* Names that user space has been told: hash and process → 1. */
+/* Names whose text was sent: hash and process → 1. */
 struct mt_names_def {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MT_NAMES_MAX);
@@ -172,7 +172,7 @@ struct mt_specs_def {
 	__type(value, struct mt_usdt_spec);
 };
 
-/* How often each symbol fired whose program serves several; see MT_COOKIE. */
+/* Hits of each symbol whose program serves several; see MT_COOKIE. */
 struct mt_fired_def {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, MT_FIRED_MAX);

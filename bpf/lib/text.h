@@ -2,11 +2,11 @@
 /*
  * text: run-time names. A name travels once from each process, as its text, and from then on as its 64-bit hash: user
  * space keeps the table. If the text could not be sent it is forgotten here too, so that the next
- * use sends it again. The table of what was told forgets what was used longest ago: a process that makes up names without
- * end (a number in each region's) has others' told once more, and takes none of their places for good.
+ * use sends it again. The table of names sent forgets the least recently used: a process that makes up names without end
+ * (a number in each region's) makes others' be sent once more, and takes none of their places for good.
  *
- * Names are read into the thread's own state, for want of room on the stack. A buffer of the CPU
- * would not do: where the kernel preempts programs (preempt=full) another thread's would overwrite it.
+ * Names are read into the thread's own state, for want of room on the stack. A buffer of the CPU would
+ * not do: if the kernel preempts programs (preempt=full) another thread's program would overwrite it.
  */
 #ifndef MT_BPF_TEXT_H
 #define MT_BPF_TEXT_H
@@ -34,7 +34,7 @@ static __always_inline u64 text_told(const struct mt_text *b)
 	if (bpf_map_lookup_elem(&names_told, &told))
 		return h;
 	if (bpf_map_update_elem(&names_told, &told, &one, BPF_NOEXIST)) {
-		/* Another CPU was first, or no room: then the text is told, and told again at the next use. */
+		/* Another CPU was first, or no room: then the text is sent, and sent again at the next use. */
 		if (bpf_map_lookup_elem(&names_told, &told))
 			return h;
 		loss_count(MT_LOSS_NAME_TABLE);
