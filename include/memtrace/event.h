@@ -2,7 +2,7 @@
 /*
  * event: the wire ABI between memtrace's BPF programs and its user side.
  *
- * Every record in a ring is one of the structs below, told apart by hdr.kind; all integers
+ * Every record in a ring is one of the structs below, distinguished by hdr.kind; all integers
  * are host order, naturally aligned, no hidden padding, no long / enum / bool. 56 bytes at most, names
  * and tensors excepted. Included by BPF C and by user C; layout is pinned by the static asserts and tests.
  *
@@ -23,7 +23,7 @@
 #define MT_FRAMES_MAX 32    /* open frames a thread; 8 is the deepest seen in torch 2.13 */
 #define MT_REGIONS_MAX 32   /* open regions a thread */
 #define MT_NAME_LEN_MAX 128 /* bytes of a run-time name, terminating NUL included */
-#define MT_NAMES_MAX 32768  /* distinct run-time names that are told once; the others are told again at times */
+#define MT_NAMES_MAX 32768  /* distinct run-time names that are sent once; others are sent again at times */
 #define MT_CPUS_MAX 512	    /* per-CPU counters in .bss */
 
 /* Numbers are in recordings: append only. 64 and up exist on the user side alone (event/event.h). */
@@ -48,10 +48,10 @@ enum mt_kind {
 	MT_EV_EXIT = 17,	/* mem: process gone; addr = exit code (wait status), size = peak RSS */
 	MT_EV_APPLY = 18,	/* flow: frame; addr = vtable pointer of the node whose apply this is */
 	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
-	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg. "Time of entry": or 40 ms
+	/* the driver's layer: successful calls, reported at their return; flags = enum mt_seg. "Time of entry": or 40 ms
 	 * before the return, if that is later (a free may wait for the device) */
 	MT_EV_SEG_ALLOC = 20, /* seg: flags may have MT_SEG_F_COMM; addr = pointer (PHYSICAL, ARRAY, external memory:
-				 handle), size = bytes, 0 = not said by the call; aux: ASYNC = stream or pool,
+				 handle), size = bytes, 0 = not given by the call; aux: ASYNC = stream or pool,
 				 GRAPH = graph, else the driver's context, 0 = not seen. A second ALLOC of a
 				 PHYSICAL handle (size 0) is one more reference to it. */
 	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of entry. flags say what the function is
@@ -67,7 +67,7 @@ enum mt_kind {
 				 * as memory is refused */
 	MT_EV_REQUEST = 28,	/* seg: addr = pointer, size = bytes asked for before rounding; aux = stream; dev */
 	MT_EV_REQUEST_FREE = 29, /* addr: addr = pointer; dev unknown */
-	/* communicators, graphs and pools of the driver's layer, told at the return of a call that was successful */
+	/* communicators, graphs and pools of the driver's layer, reported at the return of a successful call */
 	MT_EV_SEG_COMM = 30,  /* seg: addr = communicator, size = how many; flags = enum mt_seg_comm */
 	MT_EV_SEG_GRAPH = 31, /* seg: flags = enum mt_seg_graph, which says what addr and aux are */
 	MT_EV_SEG_POOL = 32,  /* seg: addr = pool; dev = where its memory is */
@@ -76,12 +76,12 @@ enum mt_kind {
 	MT_EV_STACK = 34,     /* mem: addr = the block's pointer, size = hash of the Python frames, 0 = none; dev */
 	MT_EV_STACK_RAW = 35, /* raw: the same, with registers and a piece of the native stack */
 	MT_EV_STACK_PY = 36,  /* py: Python frames of a hash, before its first use (best effort) */
-	MT_EV_MODULE = 37,    /* mem: the module whose forward runs on this thread changed, told before what is allocated in it:
+	MT_EV_MODULE = 37,    /* mem: the module whose forward runs on this thread changed, sent before allocations in it:
 				 addr = the Python object (0: none), size = the sequence number that nodes of backward
 				 have from there on (0: not known); flags = enum mt_module_flag */
 	MT_EV_STREAM = 38,    /* mem: addr = an event of CUDA's that keeps a freed block of the caching allocator's from being
 				 given out again (record_stream); flags = enum mt_stream, which says what size is */
-	MT_EV_ALLOC_AT = 39,  /* at: an ALLOC in which no operator is open, told with its place; an ALLOC from decode on */
+	MT_EV_ALLOC_AT = 39,  /* at: an ALLOC while no operator is open, with its place; an ALLOC from decode on */
 	MT_EV_PLACE = 40,     /* place: a line of Python's of a hash, before its first use (best effort) */
 	MT_EV_SAVED = 41,     /* flow: what the node that was just entered, one that Python defined, has saved */
 	MT_EV_WIRE_MAX = 42,
@@ -123,12 +123,12 @@ enum mt_seg_comm {
 };
 
 enum mt_seg_graph {
-	MT_GRAPH_CAPTURES = 1,	   /* addr = stream: what is asked for on it becomes a node of a graph */
+	MT_GRAPH_CAPTURES = 1,	   /* addr = stream: requests on it become nodes of a graph */
 	MT_GRAPH_CAPTURED = 2,	   /* addr = graph, 0: none came of it; aux = stream */
 	MT_GRAPH_INSTANTIATED = 3, /* addr = executable, aux = graph */
 	MT_GRAPH_LAUNCHED = 4,	   /* addr = executable */
 	/* Private pools of the caching allocator: size and addr = the two numbers of its id, dev = where its memory is */
-	MT_GRAPH_POOL_BEGINS = 5, /* what the thread asks for, and what is captured, comes out of the pool … */
+	MT_GRAPH_POOL_BEGINS = 5, /* requests of the thread, and captured ones, are served from the pool … */
 	MT_GRAPH_POOL_ENDS = 6,	  /* … no more */
 	MT_GRAPH_POOL_USED = 7,	  /* one more uses it, as each beginning does … */
 	MT_GRAPH_POOL_LEFT = 8,	  /* … one less: without any its segments go when the cache is emptied */
@@ -136,7 +136,7 @@ enum mt_seg_graph {
 
 enum mt_module_flag {
 	MT_MODULE_NO_GRAD = 1, /* grad mode is off */
-	MT_MODULE_IN_NODE = 2, /* in a backward node: what is computed again (checkpoints); not in recordings */
+	MT_MODULE_IN_NODE = 2, /* in a backward node: forward computed again (checkpoints); not in recordings */
 };
 
 enum mt_map_flag {
@@ -173,7 +173,7 @@ enum mt_use {
 	MT_USES = 13,
 };
 
-/* Who gave the memory out. One block is (pid, dev, pointer). */
+/* The allocator that gave the memory out. One block is (pid, dev, pointer). */
 enum mt_dev {
 	MT_DEV_NONE = 0,
 	MT_DEV_CPU = 1,	  /* the framework's CPU blocks */
@@ -185,7 +185,7 @@ enum mt_dev {
 
 enum mt_flag {
 	MT_F_BLOCK_MOVED = 1, /* ALLOC or FREE that is half of a realloc */
-	MT_F_FREE_AGAIN = 2,  /* FREE told once more by a function that the first one calls: counts only if the block lives */
+	MT_F_FREE_AGAIN = 2,  /* FREE reported again by a function that the first one calls: counts only if the block is live */
 };
 
 struct mt_hdr {
@@ -327,8 +327,8 @@ enum mt_prog {
 	MT_PROG_SEG_ENTER,    /* memory API of a GPU, entry; cookie = index of its struct mt_seg_spec */
 	MT_PROG_SEG_RET,      /* … its return; same cookie */
 	MT_PROG_HOST_EXIT,    /* a `ret` of operator new, which may throw: no return probe there */
-	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell allocations */
-	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that tell allocations */
+	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that report allocations */
+	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that report allocations */
 	MT_PROG_LOOKUP,	      /* c10::Dispatcher::findSchemaOrThrow: an operator's first call */
 	MT_PROG_FLOW_BOXED,   /* a call by operator's handle and stack of values; cookie = MT_BOXED_… | layout << 48 */
 	MT_PROG_MAX,
@@ -338,7 +338,7 @@ enum mt_prog {
 enum mt_region_string {
 	MT_REGION_STRING = 0,	  /* std::string of the C++11 ABI: {pointer, length} */
 	MT_REGION_OLD_STRING = 1, /* of the ABI before (PyPI's wheels up to 2.6): a pointer, the length 24 bytes before it */
-	MT_REGION_BRIEF = 2,	  /* like STRING; without a boxed call that told of the region it ends as it begins */
+	MT_REGION_BRIEF = 2,	  /* like STRING; ends as it begins, unless a boxed call reported the region */
 };
 
 /* Cookie of REGION_END: which function stands for it. */
@@ -362,7 +362,7 @@ enum mt_host_fn {
 	MT_HOST_NEW_ARRAY_ALIGNED = 11,
 	MT_HOST_MI_NEW = 12,
 	MT_HOST_MI_NEW_ALIGNED = 13,
-	/* all (ptr, …); numbers tell functions apart that may call each other */
+	/* all (ptr, …); numbers distinguish functions that may call each other */
 	MT_HOST_FREE = 16,
 	MT_HOST_CFREE = 17,
 	MT_HOST_FREE_SIZED = 18,
@@ -414,8 +414,8 @@ struct mt_usdt_spec {
 #define MT_USDT_SPECS_MAX 1024
 
 /*
- * Source `segments`: what a call of the memory API means, and where it says pointer, size, handle and
- * device. One pair of programs serves all functions.
+ * Source `segments`: what a call of the memory API does, and where its pointer, size, handle and
+ * device are. One pair of programs serves all functions.
  */
 enum mt_seg_form {
 	MT_SEG_NO = 0,
@@ -443,9 +443,9 @@ struct mt_seg_arg {
 	__u8 pad[3];
 };
 
-/* Whose memory. */
+/* The owner of the memory. */
 enum mt_seg_device {
-	MT_SEG_DEV_NONE = 0,	 /* host memory, or not said */
+	MT_SEG_DEV_NONE = 0,	 /* host memory, or not given */
 	MT_SEG_DEV_THREAD = 1,	 /* the device that the thread chose, if that was seen */
 	MT_SEG_DEV_ARG = 2,	 /* `dev` is its number */
 	MT_SEG_DEV_LOCATION = 3, /* `dev` are the eight bytes of a CUmemLocation */
@@ -455,23 +455,23 @@ enum mt_seg_device {
 enum mt_seg_sets {
 	MT_SEG_SETS_NOTHING = 0,
 	MT_SEG_SETS_DEVICE = 1,	 /* the thread's device, and its primary context */
-	MT_SEG_SETS_CONTEXT = 2, /* the thread's context = addr, on device `dev`, if said */
-	MT_SEG_SETS_COMM = 3,	 /* nothing, but what is asked for inside is for communication; is no outermost call to it */
-	MT_SEG_AT_ENTRY = 4,	 /* nothing: it has no result, is told at its entry and is no call that others are inside of */
+	MT_SEG_SETS_CONTEXT = 2, /* the thread's context = addr, on device `dev`, if given */
+	MT_SEG_SETS_COMM = 3,	 /* nothing, but memory asked for inside is for communication; does not count as outermost */
+	MT_SEG_AT_ENTRY = 4,	 /* nothing: it has no result, is reported at its entry, and is never open around other calls */
 };
 
 #define MT_SEG_FACTORS 7
 
 struct mt_seg_spec {
 	__u32 api;    /* name of the function, cookie */
-	__u8 kind;    /* enum mt_kind, SEG_* or STREAM; 0: only what `sets` says */
+	__u8 kind;    /* enum mt_kind, SEG_* or STREAM; 0: only `sets` */
 	__u8 seg;     /* enum mt_seg; RESET, COMM, GRAPH, STREAM: flags */
 	__u8 whose;   /* enum mt_seg_device */
 	__u8 sets;    /* enum mt_seg_sets */
 	struct mt_seg_arg addr;
 	struct mt_seg_arg aux;
 	struct mt_seg_arg dev;
-	struct mt_seg_arg asked; /* FAIL: stands for a factor that only success would tell */
+	struct mt_seg_arg asked; /* FAIL: stands for a factor that is known only after success */
 	struct mt_seg_arg size[MT_SEG_FACTORS]; /* factors */
 };
 
@@ -503,7 +503,7 @@ enum mt_flow_form {
 };
 
 enum mt_flow_flag {
-	MT_FLOW_F_WRITTEN = 1,	/* the schema says that the operator writes it */
+	MT_FLOW_F_WRITTEN = 1,	/* written by the operator, by its schema */
 	MT_FLOW_F_REQUIRED = 2, /* not optional: without a storage the operator "does not match" (FORMATS 1.3) */
 	MT_FLOW_F_WEIGHT = 4,	/* named weight or bias */
 	MT_FLOW_F_RUNNING = 8,	/* named running_mean, running_var …: a buffer */
@@ -531,14 +531,14 @@ struct mt_flow_spec {
 };
 
 /*
- * Where c10's objects keep what is read of them, in bytes. Differs between versions of torch, so a
- * site's cookie says which one holds in its process: (layout << 48 | spec << 32 | name).
+ * Offsets of the fields that are read of c10's objects, in bytes. They differ between versions of
+ * torch: a site's cookie has its process's layout (layout << 48 | spec << 32 | name).
  */
 #define MT_FLOW_LAYOUTS_MAX 64 /* a power of two */
 #define MT_FLOW_COOKIE(low, layout) ((__u64)(layout) << 48 | ((low) & 0xffffffffffffull))
 #define MT_BOXED_REGIONS 1 /* in the cookie of PROG_FLOW_BOXED: it stands for REGION_BEGIN and REGION_END, too */
 #define MT_BOXED_MARKED 2 /* … and may be taken away: steps have marks that stay (MT_REGION_BRIEF) */
-#define MT_BOXED_PYTHON 4 /* what Python calls of an operator that Python has: the name alone is told */
+#define MT_BOXED_PYTHON 4 /* calls by Python of an operator defined in Python: only the name is reported */
 #define MT_NODE_LAYOUT 1 /* in the cookie of PROG_NODE: it has a layout */
 #define MT_FLOW_HEAD_WORDS 5    /* of a TensorImpl: its storage and autograd_meta lie in them */
 #define MT_FLOW_STORAGE_WORDS 8 /* of a StorageImpl: data, device and size */
@@ -567,7 +567,7 @@ struct mt_flow_layout {
 	__u16 saved_bytes;  /* sizeof(SavedVariable); 0: not known */
 };
 
-/* What a TensorImpl's vtable pointer says of it. */
+/* What a TensorImpl is, by its vtable pointer. */
 enum mt_class {
 	MT_CLASS_UNKNOWN = 0,	/* of a class that no library exports: nothing of it is read */
 	MT_CLASS_PLAIN = 1,	/* c10::TensorImpl: a storage at a known offset (null: a wrapper subclass, meta) */

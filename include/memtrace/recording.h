@@ -70,10 +70,9 @@
 #define MTR_NAME_BYTES_MAX 4096u
 #define MTR_NAMES_BYTES_MAX (256u << 20) /* of all names of a recording, 1 byte each added */
 /*
- * So that reading takes no more memory than the file's size stands for: a column of names is MTR_NAMES_RATIO_MAX times as
- * long as what is stored of it at most, and a frame has MTR_EVENTS_RATIO_MAX times as many events as bytes of TIME_LO are
- * stored. What compresses better than that is stored as it is. Writers before this did not do so: of what is over it a
- * reader takes this much in all.
+ * These bound the memory that reading takes by the file's size: a column of names is at most MTR_NAMES_RATIO_MAX times as
+ * long as its stored bytes, and a frame has at most MTR_EVENTS_RATIO_MAX events a stored byte of TIME_LO. A column that
+ * compresses better is stored as it is. Older writers did not: a reader takes MTR_DENSE_… of such in all.
  */
 #define MTR_NAMES_RATIO_MAX 64u
 #define MTR_EVENTS_RATIO_MAX 4u

@@ -35,7 +35,7 @@ struct mt_config {
 enum mt_stacks {
 	MT_STACKS_PYTHON = 1,
 	MT_STACKS_NATIVE = 2,
-	MT_STACKS_CATCH = 4, /* not of all: of what struct mt_catch says, Python's frames */
+	MT_STACKS_CATCH = 4, /* not of all: of those that struct mt_catch selects, Python's frames */
 };
 
 /* Which of them are taken now. */
@@ -45,8 +45,8 @@ enum mt_stacks_on {
 };
 
 /*
- * Allocations of a process that are caught: their Python frames are told, for a time and so many times. Both ends are kept in
- * the kernel, so nothing goes on if nobody takes it back.
+ * Allocations of a process that are caught: their Python frames are reported, for a limited time and number. The kernel side
+ * keeps both limits, so this ends even if user space does not end it.
  */
 #define MT_CATCH_PROCS_MAX 64
 #define MT_CATCH_SORTS_MAX 8
@@ -117,7 +117,7 @@ struct mt_module_proc {
 	__u16 pad;
 };
 
-/* A module that has a name: of a process, its Python object. 0: there are such, so one that is not among them has none. */
+/* A module that has a name: process and Python object. Object 0: the process has such, so a module not listed has no name. */
 #define MT_MODULES_NAMED_MAX 262144
 struct mt_module_key {
 	__u64 obj;
@@ -125,8 +125,9 @@ struct mt_module_key {
 };
 
 /*
- * Lines of Python at which something was allocated while no operator was open, by hash (struct mt_rec_place): whether user
- * space was told. One of no interest is not told with an allocation. The least recently used ones go, and are told again.
+ * Lines of Python at which something was allocated while no operator was open, by hash (struct mt_rec_place): whether it
+ * was reported. One of no interest is not sent with an allocation. The least recently used ones are dropped, and reported
+ * again.
  */
 #define MT_PLACES_TOLD_MAX 65536
 enum mt_place { MT_PLACE_TOLD = 1, MT_PLACE_PLAIN = 2 /* of no interest */ };

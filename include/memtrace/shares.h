@@ -23,8 +23,8 @@
 #define SHARES_TRIES 8
 #define SHARES_FACTOR 3
 #define SHARES_RESERVE 16 /* a part of the buffer */
-#define SHARES_NOBODY 1024 /* … of what was sent lately: others that together sent less do not count */
-#define SHARES_EVIDENCE 8 /* … of the buffer: before so much was sent it is not known whose it is */
+#define SHARES_NOBODY 1024 /* … of all sent lately: if the others together sent less, they are ignored */
+#define SHARES_EVIDENCE 8 /* … of the buffer: until so much was sent, shares are not known */
 #define SHARES_AGAIN_NS 100000000 /* after so long with room for all, and little in it, counting begins anew */
 #define SHARES_LAPS 32	  /* after so many nothing is left of a number */
 
@@ -40,7 +40,7 @@ struct mt_share {
 struct mt_shares {
 	__u64 told, asked; /* of all, as of this lap */
 	__u64 last_ns; /* when it was last asked */
-	__u32 lap;     /* what was sent before counts half as much in each */
+	__u32 lap;     /* earlier bytes count half as much in each */
 	__u32 pad;
 	struct mt_share rows[SHARES_ROWS];
 } __attribute__((aligned(64)));
@@ -51,7 +51,7 @@ enum mt_share_says {
 	SHARE_OVER, /* the process has more than its share */
 };
 
-/* What is left of a number of that row in this lap. */
+/* The rest of a number of that row in this lap. */
 static inline __attribute__((always_inline)) __u64 share_now(const struct mt_shares *s, const struct mt_share *row, __u32 then)
 {
 	__u32 laps = s->lap - row->lap;
@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) enum mt_share_says share_judge(__u6
 	__u64 room = capacity - waiting;
 
 	if (waiting >= capacity || all <= capacity / SHARES_EVIDENCE)
-		return SHARE_TAKES; /* that there is no room at all the buffer says itself */
+		return SHARE_TAKES; /* with no room at all the buffer itself fails */
 	if ((all - own) * SHARES_NOBODY <= all)
 		return room < capacity / SHARES_RESERVE ? SHARE_FULL : SHARE_TAKES;
 	return own * (waiting >> 8) > (floods ? 1 : SHARES_FACTOR) * (room >> 8) * all ? SHARE_OVER : SHARE_TAKES;

@@ -134,7 +134,7 @@ MEMTRACE_USDT_SEMAPHORE_(tag);
 	".weak _.stapsdt.base\n.hidden _.stapsdt.base\n"                                               \
 	"_.stapsdt.base: .space 1\n.size _.stapsdt.base,1\n.popsection\n.endif\n"
 
-/* A nop, and the note that says where it is, who counts and where the arguments are. */
+/* A nop, and the note with its address, its counter and the places of its arguments. */
 #define MEMTRACE_USDT_SITE_(probe, args)                                                               \
 	"990: nop\n"                                                                                  \
 	".pushsection .note.stapsdt,\"?\",\"note\"\n"                                                  \
@@ -270,7 +270,7 @@ namespace memtrace {
  *	memtrace::op scope("decode");
  *	…
  * }
- * Says its end only if it said its begin, so a tracer that comes in between is not confused.
+ * Marks its end only if it marked its begin, so a tracer that attaches in between is not confused.
  */
 class op {
 public:
