@@ -29,7 +29,7 @@ static uint32_t char_at(const uint8_t *raw, unsigned kind, size_t i)
 	return four;
 }
 
-/* The end of a compact str, as UTF-8: of a path that is what tells it from others. */
+/* The end of a compact str, as UTF-8: the part of a path that differs from others. */
 static int read_str(const struct py_runtime *rt, const struct py_mem *mem, uint64_t addr, char *out)
 {
 	uint8_t raw[4 * PY_CODE_TEXT_MAX];
@@ -68,7 +68,7 @@ static int read_table(struct py_code *c, const struct py_mem *mem, uint64_t addr
 	uint64_t len;
 
 	if (!py_plausible(addr) || py_mem__read(mem, addr + BYTES_SIZE, &len, sizeof(len)) || !len || len > PY_LINETABLE_MAX)
-		return 0; /* lines are not known, the function is */
+		return 0; /* lines are unknown, the function is known */
 	c->table = malloc(len);
 	if (!c->table)
 		return -ENOMEM;
@@ -86,7 +86,7 @@ static int is_that_code(const struct py_runtime *rt, const struct py_mem *mem, u
 	__u64 words[MT_PY_CHECK_WORDS];
 	uint64_t refs;
 
-	/* What was freed keeps its type, but has a pointer of the allocator where its references were counted. */
+	/* A freed object keeps its type, but has a pointer of the allocator in place of its reference count. */
 	return py_plausible(addr) && !py_mem__read(mem, addr, &refs, sizeof(refs)) && refs && refs <= UINT32_MAX &&
 	       py_mem__ptr(mem, addr + OB_TYPE) == rt->code_type &&
 	       !py_mem__read(mem, addr + rt->at->code_check, words, sizeof(words)) && mt_py_check(words) == check;
@@ -108,7 +108,7 @@ int py_code__read(struct py_code *ret, const struct py_runtime *rt, const struct
 		r = read_str(rt, mem, py_mem__ptr(mem, addr + at->code_qualname), c.function);
 	if (!r)
 		r = read_table(&c, mem, py_mem__ptr(mem, addr + at->code_linetable));
-	if (!r && !is_that_code(rt, mem, addr, check)) /* it went while it was read */
+	if (!r && !is_that_code(rt, mem, addr, check)) /* freed while it was read */
 		r = -ESTALE;
 	if (r < 0) {
 		py_code__done(&c);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * code: what a code object of a process is: function, file, line of an instruction.
+ * code: function, file and lines of instructions of a process's code object.
  *
- * A code object may be gone by now, and another one lie there. Whoever captured its address also took a
- * check of the object's pointers (mt_py_check): what does not have that check, or is no code object, is not
- * read. So what is told is what ran, or nothing.
+ * A code object may be gone by now, with another one in its place. Its address was captured with a check of
+ * the object's pointers (mt_py_check): an object without that check, or of another type, is not read. The
+ * result is the code that ran, or nothing.
  */
 #ifndef MT_PYTHON_CODE_H
 #define MT_PYTHON_CODE_H

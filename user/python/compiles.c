@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The process goes on meanwhile: a list that has changed while it was read is read again at the next look. One that changes in
- * each look is given up after TORN_MAX of them, and what was in it is counted as missed.
+ * The process runs meanwhile: a list that changed while it was read is read again at the next look. One that changes in each
+ * look is given up after TORN_MAX looks, and its compilations are counted as missed.
  */
 #include "python/compiles.h"
 
@@ -55,7 +55,7 @@ static int time_ns(const struct record *r, enum field f, uint64_t *ret)
 	return 0;
 }
 
-/* A float of seconds; None where there is nothing to say. */
+/* A float of seconds, or None. */
 static int seconds_ns(const struct record *r, enum field f, uint64_t *ret)
 {
 	const struct py_type *t = r->at[f] ? py__type_of(r->p, r->at[f]) : NULL;
@@ -69,7 +69,7 @@ static int seconds_ns(const struct record *r, enum field f, uint64_t *ret)
 	return 0;
 }
 
-/* When it began, and when it was over. Until torch 2.5 what failed has its time elsewhere than what did not. */
+/* When it began, and when it was over. Until torch 2.5 failed compilations have their time elsewhere than others. */
 static int read_times(const struct record *r, struct py_compile *ret)
 {
 	uint64_t took = 0;
@@ -113,7 +113,7 @@ static void function_of(const struct record *r, char buf[PY_TEXT_MAX])
 		snprintf(buf, PY_TEXT_MAX, "%.120s (%.100s:%u)", name, base, (unsigned)(line & INT32_MAX));
 }
 
-/* "0/0: tensor 'x' …": which of the older compilations did not fit is of no use to people. */
+/* "0/0: tensor 'x' …": which of the older compilations did not fit is not shown. */
 static void cut_id(char *text)
 {
 	size_t len = strspn(text, "!0123456789/_");
@@ -150,7 +150,7 @@ struct walk {
 	uint64_t after_ns; /* those that ended later */
 };
 
-/* torch 2.5 has backwards in a type of their own, without times: there is nothing to tell of one. */
+/* torch 2.5 has backwards in a type of their own, without times: they are not reported. */
 static int is_timeless(struct py *p, uint64_t obj)
 {
 	const struct py_type *t = py__type_of(p, obj);
@@ -187,13 +187,13 @@ uint64_t py_compiles__find(struct py *p)
 	return t && !py__type_name(p, t->addr, name) && !strcmp(name, "deque") ? deque : 0;
 }
 
-/* How many of the last ones are new, and how many there were that are gone already. */
+/* How many of the last ones are new, and how many new ones are gone already. */
 static uint64_t count_new(const struct py_compiles_seen *seen, uint64_t changes, uint64_t cnt, uint64_t *ret_missed)
 {
 	uint64_t more = changes - seen->changes;
 
 	*ret_missed = 0;
-	if (seen->cnt > cnt) /* it was cleared, which is a change itself; what was new before that is not known */
+	if (seen->cnt > cnt) /* it was cleared, which is a change itself; how many were new before that is unknown */
 		return cnt;
 	if (more <= cnt)
 		return more;
@@ -223,7 +223,7 @@ int py_compiles__look(struct py *p, uint64_t deque, struct py_compiles_seen *see
 	if (seen->deque == deque && seen->type == type)
 		fresh = count_new(seen, changes, cnt, &missed);
 	else if (seen->deque)
-		w.after_ns = seen->last_ns; /* another list, with what the one before had */
+		w.after_ns = seen->last_ns; /* another list, with the items of the one before */
 	else
 		missed = changes > cnt ? changes - cnt : 0;
 	if (fresh > PY_COMPILES_MAX) {

@@ -5,12 +5,12 @@
 
 #include "python/objects.h"
 
-#define PY_DEQUE_STATE 56 /* a word that changes with whatever is added or taken: by one for each that append() adds */
+#define PY_DEQUE_STATE 56 /* a word that changes when an item is added or taken: by one for each append() */
 
-/* Items from number `from` on, by number from 0. 0; -EAGAIN: torn, some may have been told; fn's, which ends it. */
+/* Items from number `from` on, by number from 0. 0; -EAGAIN: torn, some may have been reported; fn's, which ends it. */
 typedef int (*py_deque_fn)(void *ctx, uint64_t item, uint64_t index);
 int py_deque__each(struct py *p, uint64_t deque, uint64_t from, py_deque_fn fn, void *ctx);
-/* How many it has, or says that it has. */
+/* Its number of items as it has it; not checked. */
 uint64_t py_deque__cnt(struct py *p, uint64_t deque);
 
 #endif

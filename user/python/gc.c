@@ -10,7 +10,7 @@
 #define LISTS 4
 #define YOUNG 2
 #define YOUNG_TRIES 4
-#define YOUNG_NODES_MAX 65536u /* more, where the program has switched the collector off, are walked once */
+#define YOUNG_NODES_MAX 65536u /* longer ones (the program has switched the collector off) are walked once */
 #define HEAD_BYTES 16 /* PyGC_Head, in front of the object */
 
 /* Generations 0, 1, 2 and what gc.freeze() put aside; the same places of interp.gc from 3.10 to 3.13. */
@@ -212,7 +212,7 @@ static int find_young(struct lists *l, struct wanted *w)
 	return r;
 }
 
-/* Objects grow older, so young ones are looked at first: what a collection moves meanwhile is found twice and not missed. */
+/* Objects grow older, so young ones are read first: one that a collection moves meanwhile is found twice, not missed. */
 int gc__find(struct py *p, uint32_t bases, struct gc_found *ret)
 {
 	struct wanted w = { .found = ret, .bases = bases };

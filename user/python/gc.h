@@ -3,10 +3,10 @@
  * gc: every object of another process's CPython that is an instance of chosen types, from the lists of its
  * garbage collector: complete wherever the program keeps them (closures, C++, generators).
  *
- * The lists are changed while they are read. A walk ends at its own head, and also at any other head, at a
- * pointer that leads nowhere, in a circle, and after GC_NODES_MAX: what was found so far is true then,
- * but may not be all, and whoever asks asks again. gc__find reads lists of young objects, which are short, up to three times
- * more where that happens: in a program of half a millisecond a step 24 of 60 searches were not whole before, and 2 since.
+ * The lists are changed while they are read. A walk ends at its own head, and also at any other head, at a pointer that
+ * leads nowhere, in a circle, and after GC_NODES_MAX: the objects found by then are valid, but may not be all, and the
+ * caller tries again. gc__find reads lists of young objects, which are short, up to three times more where that happens: in
+ * a program of half a millisecond a step 24 of 60 searches were not whole before, and 2 since.
  */
 #ifndef MT_PYTHON_GC_H
 #define MT_PYTHON_GC_H

@@ -3,9 +3,9 @@
  * One pass over the statements of a file. In a function each assignment of new memory, each alias of one and each call is an
  * entry; names point to the last entry that they were given. An entry's parent is the one whose memory it takes over.
  *
- * What a call has among its arguments is filled by it, if nothing filled it before, and so are its parents: a buffer is new
- * when it is allocated, so the first call that gets it writes it. What `return` lists is an output, and so are its parents.
- * Both walks end at the first that has the mark already: all of its parents have it then, and all walks together are linear.
+ * A call fills each buffer among its arguments that nothing filled before, and its parents: a buffer is new when it is
+ * allocated, so the first call that gets it writes it. Entries that `return` lists are outputs, and so are their parents.
+ * Both walks end at the first entry that has the mark: all of its parents have it then, and all walks together are linear.
  *
  * Forms, of torch/_inductor/codegen/wrapper.py and memory_planning.py, 2.4.1, 2.8.0, 2.13.0 and 2.15.0: make_allocation,
  * make_buffer_reuse, codegen_alloc_from_pool, generate_extern_kernel_out, _generate_extern_kernel_alloc_helper,
@@ -23,7 +23,7 @@
 #include "python/generated_lex.h"
 #include "python/generated_words.h"
 
-/* What wrapper files call that fills and allocates nothing. */
+/* Functions that wrapper files call, and that fill and allocate nothing. */
 static const char *const bystanders[] = {
 	"assert_size_stride", "assert_alignment", "get_raw_stream", "run_intermediate_hooks", "check_memory_step",
 	"track_tensor", "_print_debugging_tensor_value_info", "print", "int", "max", "min", "len", "range", "args.clear",
@@ -33,7 +33,7 @@ static const char *const views[] = { "reinterpret_tensor", "alloc_from_pool", "a
 
 /* ---- statements ---- */
 
-/* Fills what a call, whose bracket was read, has among its arguments; by NULL: counts. Returns how many of those are known. */
+/* Fills the arguments of a call whose bracket was read; by NULL: only counts. Returns how many of them are known. */
 static unsigned fill_arguments(struct book *p, struct lex x, const struct book_filler *by)
 {
 	unsigned known = 0;
@@ -100,7 +100,7 @@ static void read_view(struct book *p, const struct lex_statement *s, const struc
 	read_alias(p, s, to, &from, &args, is_pool ? IS_SAID | IS_REUSE : 0);
 }
 
-/* `to` is what a subgraph returned: all that it returns, since an entry has one parent, and which item is meant is not read. */
+/* `to` is what a subgraph returned: all of it, since an entry has one parent, and the item's index is not read. */
 static void read_use(struct book *p, const struct lex_statement *s, const struct lex_token *to, uint32_t function)
 {
 	uint32_t e = book__entry(p, to);
@@ -172,7 +172,7 @@ static void read_assert(struct book *p, struct lex args)
 		p->f->entries[e].shape = words__keep_shape(p, x, 0);
 }
 
-/* A call by itself; `d` is what is called, the bracket was read. */
+/* A call by itself; `d` is the function, the bracket was read. */
 static void read_call(struct book *p, const struct lex_statement *s, const struct words_dotted *d, struct lex args)
 {
 	uint32_t of = d->len > d->first.len ? book__entry(p, &d->first) : BOOK_NONE, e;
@@ -208,7 +208,7 @@ static void read_return(struct book *p, const struct lex_statement *s, struct le
 		if (lex_is_byte(&t, '(') && dotted_is_operator(&d))
 			read_call(p, s, &d, y);
 	}
-	if (p->is_partition) /* what the graph returns says `call` */
+	if (p->is_partition) /* `call` has what the graph returns */
 		return;
 	for (t = lex__next(&x); t.kind != LEX_END; t = lex__next(&x)) {
 		uint32_t e = book__entry(p, &t);
@@ -329,7 +329,7 @@ static void read_statement(struct book *p, const struct lex_statement *s)
 
 static int read_all(struct book *p, const char *text, size_t len)
 {
-	struct lex x = { text, text ? text + len : NULL }; /* nothing at all is a text, too */
+	struct lex x = { text, text ? text + len : NULL }; /* an empty file is a text, too */
 	struct lex_statement s;
 	unsigned line = 1;
 

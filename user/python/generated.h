@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * generated: the Python files that torch.compile's inductor writes, and what their lines say of the memory allocated there.
+ * generated: the Python files that torch.compile's inductor writes, and what their lines show of memory allocated there.
  *
  *	# Topologically Sorted Source Nodes: [linear_11, mm_3], Original ATen: [aten.t, aten.mm]
  *	buf7 = empty_strided_cpu((512, 512), (512, 1), torch.float32)
  *	extern_kernels.mm(buf1, permute_23, out=buf7)
  *
  * The form is that of torch/_inductor/codegen/wrapper.py (PythonWrapperCodegen), torch 2.4 to 2.15. Nothing is run and no
- * Python is understood beyond lines of that form: what looks otherwise is passed over, and says nothing.
+ * Python is understood beyond lines of that form: other lines are passed over.
  *
- * The text is hostile: it may hold anything, and is bounded by the numbers below. What leaves here is printable ASCII; a name
- * that is not is left out. Time is linear in the text. Pure: no file is read here. Not thread-safe to parse, safe to read.
+ * The text is hostile: it may hold anything, and is bounded by the numbers below. Results are printable ASCII; a name that is
+ * not is left out. Time is linear in the text. Pure: no file is read here. Not thread-safe to parse, safe to read.
  */
 #ifndef MT_PYTHON_GENERATED_H
 #define MT_PYTHON_GENERATED_H
@@ -25,7 +25,7 @@
 
 struct generated_file;
 
-/* What a line says of what is allocated there. Texts live as long as the file. */
+/* What is known of an allocation from its line. Texts live as long as the file. */
 struct generated_line {
 	const char *buffer; /* "buf7": what the allocation is assigned to; NULL: none */
 	const char *later;  /* "buf8, buf12": buffers that take its memory over, in turn; NULL: none */
@@ -44,19 +44,19 @@ struct generated_line {
 
 /* 0; -EINVAL: no such file; -E2BIG: past a bound above; -ENOMEM. *ret is untouched on failure; `text` is not kept. */
 int generated__parse(const char *text, size_t len, struct generated_file **ret);
-/* By the 1-based line of an allocation, or any line of a statement that spans several. 0; -ENOENT: nothing is said of one. */
+/* By the 1-based line of an allocation, or any line of a statement that spans several. 0; -ENOENT: none is known there. */
 int generated__line(const struct generated_file *f, unsigned line, struct generated_line *ret);
 /* "forward", "backward" or "inference", if the file says so ("# AOT ID: ['0_forward']"); else NULL. */
 const char *generated__graph(const struct generated_file *f);
 /*
  * The operator as views show it, in buf: "inductor: cpp_fused_native_layer_norm_3 (aten.native_layer_norm)",
- * "inductor: extern_kernels.mm (aten.t, aten.mm)", "inductor: aten.convolution" where the list would say it again, "inductor"
- * where no kernel is known. What does not fit loses operators at the end, and has "…" there. Returns its length; a size of 0
- * gives 0. GENERATED_OP_MAX is what views have room for (names themselves may have 4,096 bytes, base/names.h).
+ * "inductor: extern_kernels.mm (aten.t, aten.mm)", "inductor: aten.convolution" where the list would repeat it, "inductor"
+ * where no kernel is known. A text that does not fit loses operators at the end, and has "…" there. Returns its length; a
+ * size of 0 gives 0. Views have room for GENERATED_OP_MAX (names themselves may have 4,096 bytes, base/names.h).
  */
 #define GENERATED_OP_MAX 256
 size_t generated__op_text(const struct generated_line *l, char *buf, size_t size);
-/* What it takes of memory. */
+/* Its memory, in bytes. */
 size_t generated__bytes(const struct generated_file *f);
 void generated__free(struct generated_file *f); /* NULL is fine */
 

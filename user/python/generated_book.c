@@ -171,9 +171,9 @@ void book__mark_subgraphs(struct book *p)
 
 /* ---- memory that is taken over ---- */
 
-#define LATER_MAX 8 /* buffers that are told; the others are "…" */
+#define LATER_MAX 8 /* buffers that are listed; the others are "…" */
 
-/* The names of those whose number is in `next`, from `first` on. */
+/* The names of the entries numbered in `next`, from `first` on. */
 static uint32_t keep_names(struct book *p, const uint32_t *next, uint32_t first)
 {
 	size_t start = p->f->texts_len;

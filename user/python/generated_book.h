@@ -13,16 +13,16 @@
 #include "python/generated_lex.h"
 
 #define BOOK_NONE UINT32_MAX
-#define BOOK_NAME_MAX 256  /* of one name; longer ones say nothing */
+#define BOOK_NAME_MAX 256  /* of one name; longer ones are ignored */
 #define BOOK_FILE_SCOPE 0  /* names of functions, with their numbers */
 #define BOOK_GRAPH_SCOPE 1 /* of `call` and the partitions; subgraphs have 2 … */
 
 enum book_flag {
-	IS_SAID = 1,   /* generated__line tells it */
+	IS_SAID = 1,   /* generated__line reports it */
 	IS_REUSE = 2,
 	IS_OUTPUT = 4,
 	IS_FILLED = 8,
-	IS_RESULT = 16, /* of an operator: what assert_size_stride says is its shape */
+	IS_RESULT = 16, /* of an operator: its shape is the one in assert_size_stride */
 	IS_RETURNED = 32,
 	IS_OF_SUBGRAPH = 64, /* what a subgraph returned; there may be several: one for each branch */
 	IS_SAME = 128,	     /* another name of its parent */
@@ -73,7 +73,7 @@ struct book {
 	int error;
 };
 
-/* What fills something, as the text of a call says it. */
+/* A call that fills something, as written in the text. */
 struct book_filler {
 	uint32_t kernel, line, ops, nodes;
 };
@@ -93,11 +93,11 @@ void book__mark_output(struct book *p, uint32_t at);
 void book__add_function(struct book *p, const struct lex_token *t);
 void book__add_returned(struct book *p, uint32_t e);
 void book__add_use(struct book *p, uint32_t e, uint32_t function);
-/* What subgraphs return is an output where what they returned is one. Who calls stands behind who is called. */
+/* Results of subgraphs are outputs where their uses are. A caller stands behind the functions that it calls. */
 void book__mark_subgraphs(struct book *p);
-/* Which buffers took over what was allocated for another. */
+/* Which buffers took over the memory of another. */
 void book__tell_reuse(struct book *p);
-/* A file lives long: it keeps nothing of the room to grow. */
+/* Frees the room to grow: a file lives long. */
 void book__fit(struct book *p);
 /* All but the file. */
 void book__done(struct book *p);

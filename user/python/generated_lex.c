@@ -76,7 +76,7 @@ static unsigned newlines(const char *at, const char *end)
 	return cnt;
 }
 
-/* What closes counts only where something is open. */
+/* A closing bracket counts only while one is open. */
 static void count_brackets(const struct lex_token *t, size_t *open)
 {
 	if (t->kind != LEX_OTHER)

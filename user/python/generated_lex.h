@@ -33,7 +33,7 @@ struct lex {
 /* The next token; blanks between tokens belong to none. */
 struct lex_token lex__next(struct lex *x);
 
-/* One logical line: what stands in brackets or in a string of three quotes goes on over the ends of lines. */
+/* One logical line: brackets and strings of three quotes continue over the ends of lines. */
 struct lex_statement {
 	struct lex text;	   /* from its first token on, the end of its line excluded */
 	unsigned line, line_last; /* 1-based */

@@ -18,7 +18,7 @@ static int is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ':';
 }
 
-/* "aten.t, aten.mm" of what stands up to the bracket; names that have anything but letters in them are left out. */
+/* "aten.t, aten.mm" of the text up to the bracket; names that have anything but letters in them are left out. */
 static uint32_t words__keep_list(struct book *p, const char *at, const char *end)
 {
 	char buf[GENERATED_TEXT_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * generated_words: the words of inductor's files: comments that say where a kernel came from, names of kernels, types and
+ * generated_words: the words of inductor's files: comments with the sources of a kernel, names of kernels, types and
  * shapes. All that is kept is printable.
  */
 #ifndef MT_PYTHON_GENERATED_WORDS_H
@@ -15,7 +15,7 @@ struct words_dotted {
 	size_t len;
 };
 
-/* What a comment says is kept in the book, for the call that comes. */
+/* Keeps a comment's content in the book, for the call that follows. */
 void words__comment(struct book *p, const struct lex_token *t);
 /* Behind `what` in a comment, from `from` on; NULL. */
 const char *words__behind(const struct lex_token *t, const char *from, const char *what);
@@ -26,7 +26,7 @@ int dotted_is_one(const struct words_dotted *d, const char *const *words, size_t
 #define IS_ONE(d, words) dotted_is_one(d, words, sizeof(words) / sizeof(*(words)))
 int dotted_is_maker(const struct words_dotted *d); /* empty_strided_cpu … */
 int dotted_is_operator(const struct words_dotted *d);
-/* "buf7", "pool0", "workspace_1": what inductor calls its own memory. */
+/* "buf7", "pool0", "workspace_1": inductor's names of its own memory. */
 int words__is_buffer(const struct lex_token *t);
 /* "torch.ops.aten.mm.default" is aten.mm; "triton_poi_fused_add_0.run" is what it runs. 0: it is too long. */
 uint32_t words__keep_kernel(struct book *p, const struct words_dotted *d);

@@ -14,7 +14,7 @@
 #define LEVELS_MAX 3	      /* containers of containers of tensors */
 #define FOUND_MAX 200000u     /* tensors, or containers, of one turn */
 
-/* A thing that is looked for, and of which set: a tensor, then what has one. */
+/* An object that is looked for, and its set: a tensor, then a container of one. */
 struct held {
 	uint64_t obj;
 	uint32_t set;
@@ -30,7 +30,7 @@ struct search {
 	const struct py_held *v;
 	size_t cnt;
 	struct map found; /* struct held */
-	struct map next;  /* the same: what has some of them */
+	struct map next;  /* the same: containers of some of them */
 	struct best best[PY_HELD_SETS];
 	struct py_holder *ret;
 	/* of the object that is looked at */
@@ -121,7 +121,7 @@ static uint64_t cnt_of(const struct map *found, uint32_t set)
 	return cnt;
 }
 
-/* What has a quarter of them is it; where nothing has, what has those that have one each. */
+/* The container of a quarter of them; if there is none, the container of those that have one each. */
 static int find_containers(struct search *s)
 {
 	uint32_t open = 0;

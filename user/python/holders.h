@@ -2,13 +2,13 @@
 /*
  * holders: which container of a process's Python holds the tensors whose memory grows, and by what name it is reached.
  *
- * Found backwards, as a person would: the tensors of that memory among all that the garbage collector knows; the list, dict,
- * deque, tuple or object that has most of them (or of the small containers that have one each); then who refers to that, up to
- * a variable of a function that runs, a function's closure, or a module's globals. Each turn is a walk over the collector's
- * lists, so it is done where something was seen to grow, and not before.
+ * Found backwards: the tensors of that memory among all objects that the garbage collector knows; the list, dict, deque, tuple
+ * or object that has most of them (or of the small containers that have one each); then the references to that, up to a
+ * variable of a function that runs, a function's closure, or a module's globals. Each turn is a walk over the collector's
+ * lists, so it is done only when something was seen to grow.
  *
- * The process runs meanwhile: a path is what one look found. Nothing is told of a container that does not hold a quarter of
- * what was looked for, PY_HELD_LEAST at least.
+ * The process runs meanwhile: a path is what one look found. A container is reported only if it holds a quarter of the
+ * tensors looked for, PY_HELD_LEAST at least.
  */
 #ifndef MT_PYTHON_HOLDERS_H
 #define MT_PYTHON_HOLDERS_H
@@ -28,14 +28,14 @@ struct py_held {
 
 struct py_holder {
 	uint64_t items; /* of the container that hold it; 0: no such container */
-	uint64_t tensors; /* Python's, of that set: 0: Python has none of it, only C++ does */
+	uint64_t tensors; /* tensors of that set that Python has; 0: only C++ has them */
 	uint64_t data; /* of one of them */
 	char kind[64];	  /* "list", "OrderedDict", a class's name */
-	char path[PY_HELD_PATH_MAX];  /* "__main__.losses", "self.history"; "": nobody that could be told refers to it */
-	char where[PY_HELD_PATH_MAX]; /* "build.<locals>.step (planted.py:38)": whose variable the path begins with; or "" */
+	char path[PY_HELD_PATH_MAX];  /* "__main__.losses", "self.history"; "": no reference that has a name */
+	char where[PY_HELD_PATH_MAX]; /* "build.<locals>.step (planted.py:38)": function of the path's first variable; or "" */
 };
 
-/* v: by address. ret: by set. The types to tell must be known (struct py's bases). 0, -ENOMEM, -EAGAIN. */
+/* v: by address. ret: by set. The types to look for must be known (struct py's bases). 0, -ENOMEM, -EAGAIN. */
 int py_holders__find(struct py *p, struct py_torch *t, const struct py_frame_offsets *at, const struct py_held *v, size_t cnt,
 		     struct py_holder ret[PY_HELD_SETS]);
 

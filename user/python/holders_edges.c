@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * One step of the way up is one walk over all objects: who refers to this one. Where several do, a variable says more than
- * an attribute, an attribute more than a dict's key, and that more than a place in a list. Types are told by their names: what
- * is no such object is read as one, and gives a name that is wrong at worst; nothing rests on it.
+ * One step of the way up is one walk over all objects, for references to this one. Of several, a variable is better than an
+ * attribute, an attribute than a dict's key, and that than a place in a list. Types are recognised by their names: another
+ * object of such a name is read as one, and at worst gives a wrong name, on which nothing depends.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -173,7 +173,7 @@ int hunt__each_edge(struct hunt *h, uint64_t obj, enum holds kind, edge_fn fn, v
 
 struct up {
 	struct hunt *h;
-	uint64_t chain[DEPTH_MAX + 1]; /* what was passed; the last one is looked for */
+	uint64_t chain[DEPTH_MAX + 1]; /* objects passed; the last one is looked for */
 	unsigned depth;
 	uint64_t obj; /* that is looked at */
 	enum holds kind;
@@ -231,7 +231,7 @@ static int see_object(void *ctx, uint64_t obj, const struct py_type *type)
 	return hunt__each_edge(u->h, obj, u->kind, see_edge, u) == -ENOMEM ? -ENOMEM : 0;
 }
 
-/* In front of what is there; what has no room is left out. */
+/* In front of the text; a part without room is left out. */
 static void prepend(char path[PY_HELD_PATH_MAX], const char *text)
 {
 	size_t len = strlen(path), more = strlen(text);
@@ -327,6 +327,6 @@ int hunt__name(struct hunt *h, uint64_t obj, struct py_holder *ret)
 	if (r < 0)
 		return r;
 	if ((ret->path[0] == '.' || ret->path[0] == '[') && !class_name(h, u.chain[u.depth], name))
-		prepend(ret->path, name); /* nobody above it: its class alone */
+		prepend(ret->path, name); /* no reference to it: its class alone */
 	return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* holders_edges: what an object refers to, and the way up from one to a name. holders.c's own; nobody else includes this. */
+/* holders_edges: what an object refers to, and the way up from one to a name. Only holders.c includes this. */
 #ifndef MT_PYTHON_HOLDERS_EDGES_H
 #define MT_PYTHON_HOLDERS_EDGES_H
 
 #include "base/map.h"
 #include "python/holders.h"
 
-/* From HOLDS_MANY on it may be what people keep tensors in. */
+/* From HOLDS_MANY on: containers in which programs keep tensors. */
 enum holds { HOLDS_NOTHING = 1, HOLDS_FUNCTION, HOLDS_CLASS, HOLDS_MANY, HOLDS_TUPLE = HOLDS_MANY, HOLDS_LIST, HOLDS_DEQUE,
 	     HOLDS_DICT, HOLDS_OBJECT };
 
@@ -27,7 +27,7 @@ struct hunt {
 void hunt__init(struct hunt *h, struct py *p, const struct py_frame_offsets *at);
 void hunt__done(struct hunt *h);
 enum holds hunt__kind(struct hunt *h, const struct py_type *type);
-/* 0; -EAGAIN: torn, some may have been told; fn's. */
+/* 0; -EAGAIN: torn, some may have been reported; fn's. */
 int hunt__each_edge(struct hunt *h, uint64_t obj, enum holds kind, edge_fn fn, void *ctx);
 /* By what name it is reached. 0, -ENOMEM, -EAGAIN. */
 int hunt__name(struct hunt *h, uint64_t obj, struct py_holder *ret);

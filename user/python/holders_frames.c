@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Variables of functions: those of frames that are open now, in all threads, and those that a function closed over. A code
- * object says what they are called: 3.10 has three tuples of names, later ones have one for all.
+ * Variables of functions: those of frames that are open now, in all threads, and those that a function closed over. Their
+ * names are in the code object: 3.10 has three tuples of names, later versions one for all.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #define OLD_CELLVARS 88
 #define NAMES 96
 
-/* What all of these are about. */
+/* Shared by all of these. */
 struct frames {
 	struct py *p;
 	const struct py_frame_offsets *at;
@@ -75,7 +75,7 @@ static void say_where(const struct frames *f, uint64_t code, char where[PY_HELD_
 
 /* --- frames ------------------------------------------------------------------------------------------------------- */
 
-/* What a cell has in it; 0: it is none, or empty. */
+/* The content of a cell; 0: not a cell, or empty. */
 static uint64_t in_cell(const struct frames *f, uint64_t obj)
 {
 	const struct py_type *found = py__type_of(f->p, obj);
@@ -130,7 +130,7 @@ int variable__of_frames(struct variable *ret, struct py *p, const struct py_fram
 
 			if (code && is_code(f, code) && is_in_frame(f, frame, code, obj, ret->name)) {
 				say_where(f, code, ret->where);
-				found = 1; /* and further out: who made it, not who was given it */
+				found = 1; /* and further out: the frame that made it, not one that was given it */
 			}
 			frame = py_snap__ptr(f->p->snap, frame + f->at->frame_previous);
 		}

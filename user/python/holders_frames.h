@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* holders_frames: variables of functions that refer to an object. holders_edges.c's own; nobody else includes this. */
+/* holders_frames: variables of functions that refer to an object. Only holders_edges.c includes this. */
 #ifndef MT_PYTHON_HOLDERS_FRAMES_H
 #define MT_PYTHON_HOLDERS_FRAMES_H
 

@@ -3,9 +3,9 @@
  * objects: CPython's objects in another process's memory: types, strings, dicts, lists, tuples, attributes of
  * instances, modules by name.
  *
- * Nothing that is read is believed: pointers are plausible, types have a metatype, a dict's numbers fit
- * together and its entries are as many as it says. What does not fit is torn or no such object: -EAGAIN,
- * after having looked again at that memory.
+ * Everything read is checked: pointers are plausible, types have a metatype, a dict's numbers fit
+ * together and its entries are as many as it counts. An object that does not fit is torn, or of another
+ * type: -EAGAIN, after that memory was read again.
  */
 #ifndef MT_PYTHON_OBJECTS_H
 #define MT_PYTHON_OBJECTS_H
@@ -23,7 +23,7 @@
 enum py_dict_place {
 	PY_DICT_BY_OFFSET = 0, /* 3.10: tp_dictoffset */
 	PY_DICT_TWO_WORDS = 1, /* 3.11: dict at -24, values at -32 */
-	PY_DICT_ONE_WORD = 2,  /* 3.12: at -24, the lowest bit tells which */
+	PY_DICT_ONE_WORD = 2,  /* 3.12: at -24, the lowest bit shows which */
 	PY_DICT_INLINE = 3,    /* 3.13: dict at -24, values behind the object */
 };
 
@@ -39,7 +39,7 @@ struct py_object_offsets {
 	uint16_t cached_keys; /* of a heap type */
 };
 
-/* What a type says of its instances; flags are CPython's Py_TPFLAGS_*. */
+/* What instances of a type are; flags are CPython's Py_TPFLAGS_*. */
 enum { PY_IS_INT = 1u << 24, PY_IS_LIST = 1u << 25, PY_IS_TUPLE = 1u << 26, PY_IS_STR = 1u << 28, PY_IS_DICT = 1u << 29,
        PY_IS_TYPE = 1u << 31 };
 
@@ -55,11 +55,11 @@ struct py {
 	struct py_snap *snap;
 	const struct py_object_offsets *at;
 	uint64_t interp;
-	uint64_t bases[PY_BASES_MAX]; /* types to tell; set before the first py__type of a look */
+	uint64_t bases[PY_BASES_MAX]; /* types to look for; set before the first py__type of a look */
 	struct py_type *types;	      /* by address; forgotten with the look */
 	uint32_t types_cnt;
 	uint64_t torn;	/* dicts that had to be given up */
-	uint64_t items_left; /* of this look: what is made up has an end */
+	uint64_t items_left; /* of this look: bounds made-up objects */
 };
 
 const struct py_object_offsets *py_object_offsets(unsigned minor); /* NULL: not known */
@@ -73,19 +73,19 @@ void py__forget_types(struct py *p); /* after a change of `bases` */
 const struct py_type *py__type_of(struct py *p, uint64_t obj);
 const struct py_type *py__type(struct py *p, uint64_t type);
 int py__is(struct py *p, uint64_t obj, uint32_t flag); /* of a subclass of dict, list … */
-/* Text of a str as UTF-8; -EAGAIN: it is none, too long, or has characters that no name has. */
+/* Text of a str as UTF-8; -EAGAIN: not a str, too long, or with characters that no name has. */
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX]);
 int py__is_text(struct py *p, uint64_t str, const char *text);
 /* The first line of a str, for people: control characters are blanks, with none at its end; no room: "…". -EAGAIN: empty. */
 int py__first_line(struct py *p, uint64_t str, char buf[PY_TEXT_MAX]);
-/* An int, or a bool, from 0 to 2^63. -EAGAIN: it is none. */
+/* An int, or a bool, from 0 to 2^63. -EAGAIN: not one. */
 int py__number(struct py *p, uint64_t num, uint64_t *ret);
 /* Name of a type, from its tp_name: the last part. */
 int py__type_name(struct py *p, uint64_t type, char buf[PY_TEXT_MAX]);
 
 /*
- * Entries in order of insertion. fn: enum py_item, bits. -EAGAIN: torn; some may have been told.
- * PASSED by the key alone: what value it has, or will have, makes no difference.
+ * Entries in order of insertion. fn: enum py_item, bits. -EAGAIN: torn; some may have been
+ * reported. PASSED by the key alone: its value, now or later, makes no difference.
  */
 enum py_item { PY_ITEM_NEXT = 0, PY_ITEM_ENOUGH = 1, PY_ITEM_PASSED = 2 };
 typedef int (*py_item_fn)(void *ctx, uint64_t key, uint64_t value);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * offsets: where CPython keeps what is read of threads, frames and code objects, by version, in bytes.
+ * offsets: offsets of the fields that are read of CPython's threads, frames and code objects, by version, in bytes.
  *
  * Builds with a GIL and pointers of eight bytes. Taken by offsetof() from each version's own headers; a minor version never
- * changes them. A version that is not here is refused, never guessed.
+ * changes them. Other versions are refused, never guessed.
  */
 #ifndef MT_PYTHON_OFFSETS_H
 #define MT_PYTHON_OFFSETS_H
@@ -21,7 +21,7 @@ struct py_frame_offsets {
 	uint16_t interp_threads; /* the first thread */
 	uint16_t tstate_next;
 	uint16_t tstate_interp;
-	uint16_t tstate_thread_id; /* pthread_self(): what %fs holds */
+	uint16_t tstate_thread_id; /* pthread_self(): the value of %fs */
 	uint16_t tstate_frame;	   /* the innermost frame, or the struct that has it … */
 	uint8_t has_cframe;
 	uint16_t cframe_frame; /* … there */
@@ -37,8 +37,8 @@ struct py_frame_offsets {
 	/* code object */
 	uint16_t code_firstlineno; /* int */
 	uint16_t code_filename, code_name, code_qualname, code_linetable; /* 3.10 has no qualname: name */
-	uint16_t code_check;	/* four words that tell it from what lies there later, and never change: names, tables */
-	uint16_t code_bytecode; /* 3.10: 0, instructions are told by index */
+	uint16_t code_check;	/* four words that never change (names, tables), unlike an object there later */
+	uint16_t code_bytecode; /* 3.10: 0, instructions are known by index */
 	/* objects */
 	uint16_t str_ascii, str_other; /* characters of a compact str */
 };

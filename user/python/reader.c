@@ -18,17 +18,17 @@
 #include "python/runtime.h"
 #include "target/target.h"
 
-/* A root that has had names. Its label stays as long as it is there. */
+/* A root that has had names. Its label stays as long as it exists. */
 struct root {
 	uint64_t obj;
 	char class[PY_TEXT_MAX], label[PY_TEXT_MAX + 16];
 	uint32_t ordinal; /* among those of this class, from 1 */
 	uint8_t seen;	  /* in this look */
 	uint8_t was_seen; /* in the look before */
-	uint8_t is_sure;  /* a look that read every module found it to be one, or two in a row that did so together */
+	uint8_t is_sure;  /* found to be one by a look that read every module, or by two in a row that did so together */
 };
 
-/* What the look before found at an address. */
+/* The last look's finding at an address. */
 struct before {
 	uint64_t data, hash;
 };
@@ -53,7 +53,7 @@ struct py_reader {
 	int has_looked;
 	int is_all_read; /* every module was read in this look or the one before */
 	int walks_always;
-	int can_be_same; /* the names of the walk that was made last would be those of the next one, if nothing changes */
+	int can_be_same; /* the last walk's names would be the next one's, if nothing changes */
 	int is_same;	 /* this look's names are that walk's */
 	unsigned unlike; /* looks in a row that had to walk */
 	struct py_told *told;
@@ -188,7 +188,7 @@ static int find_interp(struct py_reader *r)
 	return found ? 0 : e;
 }
 
-/* The types that everything else is told by: looked up when all is looked at (15 ms), else they have not moved. */
+/* The types that everything else is recognised by: looked up in a look at everything (15 ms); between, they do not move. */
 static int find_types(struct py_reader *r, int anew)
 {
 	struct py *p = &r->py;
@@ -229,7 +229,7 @@ static int is_same_set(const uint64_t *a, const uint64_t *b, size_t cnt)
 	return is_same;
 }
 
-/* What there is to look at is another one from here on. */
+/* Takes new lists of the modules and optimizers to read. */
 static void take(struct py_reader *r, uint64_t *modules, size_t modules_cnt, uint64_t *optimizers, size_t optimizers_cnt)
 {
 	if (modules_cnt == r->modules_cnt && optimizers_cnt == r->optimizers_cnt && modules_cnt &&
@@ -302,8 +302,8 @@ static int walk_once(struct py_reader *r)
 }
 
 /*
- * If nothing has changed that the last walk rested on, it would come to the same. Where something always has (LBFGS, a
- * model that is made anew in each step), that is tried now and then.
+ * If nothing that the last walk read has changed, its result holds. Where something always has (LBFGS, a model that is
+ * made anew in each step), this is checked only now and then.
  */
 static int walk_again(struct py_reader *r)
 {
@@ -364,7 +364,7 @@ static void drop_roots(struct py_reader *r)
 	r->roots_cnt = kept;
 }
 
-/* The class of an object that died may be another one's by now. */
+/* The address of a freed object's class may be another class's by now. */
 static void check_roots(struct py_reader *r)
 {
 	char class[PY_TEXT_MAX];
@@ -382,7 +382,7 @@ static void check_roots(struct py_reader *r)
 	r->roots_cnt = kept;
 }
 
-/* --- what is told --------------------------------------------------------------------------------------- */
+/* --- what is reported -----------------------------------------------------------------------------------  */
 
 static uint64_t hash_of(const struct py_reader *r, struct py_name *n)
 {
@@ -511,7 +511,7 @@ static int choose(struct py_reader *r, struct py_look *look)
 	return 0;
 }
 
-/* Types live long, and one that is made where another was has another name rarely: all are forgotten with a search. */
+/* Types live long, and a new one in an old one's place rarely has another name: all are forgotten at each search. */
 static const char *class_of(struct py_reader *r, uint64_t type)
 {
 	struct class_name *class = map__find(&r->classes, type);

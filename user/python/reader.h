@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * reader: the names of one process's tensors, looked at again and again.
+ * reader: the names of one process's tensors, read again and again.
  *
- * The process runs meanwhile, so a look may put together what never was together. A name is told only if two
- * looks in a row found the same: object, TensorImpl, storage, address, size, type and path. The very first
- * look is two. A gradient lives for a part of a step, so its way from the parameter's object to the address is
- * read a second time in the same look instead. Names below a root that is seen for the first time are not
- * told by a look in which some module could not be read: that module may be the root's parent.
+ * The process runs meanwhile, so a look may combine parts that never existed together. A name is reported only
+ * if two looks in a row found the same: object, TensorImpl, storage, address, size, type and path. The very
+ * first look is two. A gradient lives for a part of a step, so its way from the parameter's object to the
+ * address is read a second time in the same look instead. Names below a root that is seen for the first time
+ * are not reported by a look in which some module could not be read: that module may be the root's parent.
  *
- * What cannot be told from inside one look is whether the memory changed hands after it: whoever uses a name
- * compares with the allocations and deaths of blocks (py_look.begin_ns).
+ * One look cannot show whether the memory was given to another block after it: users of a name compare with
+ * the allocations and frees of blocks (py_look.begin_ns).
  *
  * Not thread-safe; may be used in one thread after another.
  */
@@ -32,7 +32,7 @@ struct py_reader_opts {
 	struct mt_flow_layout layout;
 	const struct flow_vtable *vtables; /* copied */
 	size_t vtables_cnt;
-	int walks_always; /* for tests: no look rests on what the one before read */
+	int walks_always; /* for tests: no look uses what the one before read */
 };
 
 #define READER_ROOTS_MAX 512
@@ -60,14 +60,14 @@ struct py_look {
 	size_t told_modules_cnt;
 	uint32_t held_back; /* found, but not the same as in the look before */
 	uint32_t modules, roots, optimizers, circles, torn, full, nameless;
-	uint32_t others;    /* interpreters that have imported torch, too: only the oldest one's names are told */
+	uint32_t others;    /* interpreters that have imported torch, too: only the oldest one's names are reported */
 	uint32_t changed;   /* names that the last look did not have */
 	int is_cut;	    /* the search ended early, as the lists changed meanwhile, and may have missed some */
 	int is_same;	    /* but for gradients all is as the last look had it; nothing was walked */
 	uint64_t objects;   /* seen by the garbage collector's lists */
 	uint64_t bytes_read;
 	size_t kept_bytes; /* until the next look */
-	uint64_t begin_ns;	      /* CLOCK_MONOTONIC: nothing that is told was read before */
+	uint64_t begin_ns;	      /* CLOCK_MONOTONIC: nothing in the result was read before */
 	uint64_t took_ns, search_ns; /* all of it; of it, for modules */
 	uint64_t cpu_ns, search_cpu_ns; /* the same of this thread's CPU time */
 };
@@ -87,12 +87,12 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 int py_reader__call(struct py_reader *r, uint64_t code_type, uint64_t *ret_code);
 struct py_held;
 struct py_holder;
-/* Who holds memory that grows (python/holders.h); at: of the same Python. As py_reader__look, and forgets nothing of it. */
+/* Holders of memory that grows (python/holders.h); at: of the same Python. As py_reader__look, and forgets nothing of it. */
 int py_reader__holders(struct py_reader *r, const struct py_frame_offsets *at, const struct py_held *v, size_t cnt,
 		       struct py_holder *ret);
 struct py_compiles;
 struct py_compiles_seen;
-/* What was compiled since the last look (python/compiles.h): 0, and nothing where a look at all found no torch._dynamo. */
+/* Compilations since the last look (python/compiles.h): 0, and none if a look at everything found no torch._dynamo. */
 int py_reader__compiles(struct py_reader *r, struct py_compiles_seen *seen, struct py_compiles *ret);
 int py_reader__has_compiles(const struct py_reader *r); /* there may be something to look at */
 void py_reader__rest(struct py_reader *r); /* gives memory back until the next look */

@@ -40,7 +40,7 @@ static uint64_t address_of(const struct elf *e, uint64_t bias, const char *name)
 	return elf__find_symbol(e, name, &s) ? 0 : s.vaddr + bias;
 }
 
-/* "python3.10", "libpython3.10.so.1.0": what 3.10 has no symbol for. */
+/* "python3.10", "libpython3.10.so.1.0": the version, for which 3.10 has no symbol. */
 static uint32_t version_of_name(const char *base)
 {
 	unsigned minor;
@@ -156,7 +156,7 @@ static int find_key(const struct py_mem *mem, uint64_t thread, uint32_t table, u
 	return -EAGAIN;
 }
 
-/* What libc tells debuggers: struct pthread's specific[] as {bits of an element, elements, offset}. */
+/* libc's description for debuggers: struct pthread's specific[] as {bits of an element, elements, offset}. */
 static uint32_t table_of_libc(const struct target *t, const struct py_mem *mem)
 {
 	const struct lib *libs;

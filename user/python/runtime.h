@@ -4,8 +4,8 @@
  * thread finds its own PyThreadState. Reads the process's memory and files; writes nothing.
  *
  * The thread state is found as Python itself does from C: in the thread's own pthread_getspecific()
- * table, by a key that is found by looking for a known thread's state in its table. (The thread-local
- * variable of 3.12 and later has no address that a library would tell.)
+ * table, by a key that is found by looking for a known thread's state in its table. (The address of
+ * the thread-local variable of 3.12 and later is in no library's symbols.)
  */
 #ifndef MT_PYTHON_RUNTIME_H
 #define MT_PYTHON_RUNTIME_H
@@ -20,18 +20,18 @@ struct lib;
 struct target;
 
 struct py_runtime {
-	uint32_t version; /* PY_VERSION_HEX; its low half is 0 where only the file's name told (3.10) */
+	uint32_t version; /* PY_VERSION_HEX; its low half is 0 if known only from the file's name (3.10) */
 	const struct py_frame_offsets *at;
 	uint64_t addr;	    /* of _PyRuntime */
 	uint64_t code_type; /* of PyCode_Type */
-	uint64_t eval_start, eval_end; /* of _PyEval_EvalFrameDefault; 0: no symbol says */
+	uint64_t eval_start, eval_end; /* of _PyEval_EvalFrameDefault; 0: no symbol */
 	const struct lib *lib; /* the file that has the interpreter; as good as the target's libraries */
 	uint64_t bias;	       /* what to add to that file's vaddrs */
 };
 
 /*
  * 0; -ENOENT: no Python is mapped; -ENOTSUP: one that is not known (too old, too new, free-threaded),
- * with a message. Whether it has been started yet is another question: py_runtime__tsd.
+ * with a message. py_runtime__tsd shows whether it has been started.
  */
 int py_runtime__find(struct py_runtime *ret, const struct target *t, const struct py_mem *mem, struct err *err);
 

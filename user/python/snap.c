@@ -18,7 +18,7 @@
 #define WORDS (PIECE / 8)
 #define PAGE_WORDS (PAGE / 8)
 #define TRACE_MAX 4000000u /* words and pages: 64 MB; a tensor has 28, with its part of modules and state */
-#define BATCH_PAGES PY_RANGES_MAX /* that a trace reads at once: what is compared is in the cache still */
+#define BATCH_PAGES PY_RANGES_MAX /* that a trace reads at once: they are compared while still in the cache */
 
 struct slot {
 	uint64_t piece; /* its number; 0: none (nothing can be mapped there) */
@@ -30,7 +30,7 @@ struct slot {
 	uint8_t needed;	 /* has words that the trace needs */
 };
 
-/* What a trace needs of one page: words[first] up to the next page's. */
+/* A trace's words of one page: words[first] up to the next page's. */
 struct needed_page {
 	uint64_t addr;
 	uint32_t first;
@@ -42,7 +42,7 @@ struct needed_word {
 	uint8_t what; /* enum py_word, bits */
 };
 
-/* A page that was read twice has two entries, which agree or are never the same again. */
+/* A page that was read twice has two entries; if they differ, the trace never holds. */
 struct trace {
 	struct needed_page *pages; /* one more than there are, for its `first` */
 	struct needed_word *words;
@@ -58,7 +58,7 @@ struct py_snap {
 	uint64_t bytes_read;
 	struct slot slots[SETS][WAYS];
 	uint8_t turn[SETS]; /* which way is taken next */
-	struct slot *last;  /* used last: most of what is asked for lies together */
+	struct slot *last;  /* used last: most requests lie close together */
 	uint8_t *data;	    /* SLOTS pieces; touched as they are used */
 	uint8_t (*needs)[WORDS]; /* of each slot: enum py_word of its words */
 	struct trace trace;
@@ -167,7 +167,7 @@ static int keep_page(struct trace *t, uint64_t addr, const uint8_t *needs, const
 	return 0;
 }
 
-/* What is in a slot goes to the trace: another piece comes, or another look at this one, or it is the end. */
+/* Moves a slot's words to the trace: another piece comes, or another look at this one, or it is the end. */
 static void keep_needed(struct py_snap *s, struct slot *slot)
 {
 	uint8_t *needs = needs_of(s, slot);
@@ -270,7 +270,7 @@ static const uint8_t *find(struct py_snap *s, uint64_t addr, size_t len, unsigne
 			read_page(s, slot, i);
 	if ((slot->there & wanted) != wanted) {
 		if (s->trace.is_on)
-			s->trace.err = -EFAULT; /* that it is not there cannot be kept */
+			s->trace.err = -EFAULT; /* an unmapped page cannot be kept */
 		return NULL;
 	}
 	if (what && s->trace.is_on)

@@ -4,13 +4,13 @@
  *
  * Objects lie close together and are small: a system call for each field took ten times as long as pieces of
  * 16 KiB do (of one that the look before read, from the first to the last page that it needed). What is read is as
- * old as its piece: pieces of one look are milliseconds apart, so whatever hangs
- * together over two of them has to be checked by who reads it. Holds 16 MiB (64 took longer: more of it had to be
- * made); a piece that another one takes the place of is read again when it is needed again.
+ * old as its piece: pieces of one look are milliseconds apart, so the caller has to check data that spans two of
+ * them. Holds 16 MiB (64 took longer: more of it had to be made); a piece that was replaced by another is read
+ * again when it is needed again.
  *
- * What a look came to is told by the words that it read. They can be kept, with their values (a trace): as long as all of
- * them are as they were, the same look would come to the same. That is found out in the order of addresses, some pages at
- * a time, and costs a third of the look.
+ * The result of a look depends on the words that it read. They can be kept, with their values (a trace): as long as all
+ * of them are unchanged, the same look would have the same result. They are checked in the order of addresses, some pages
+ * at a time, which costs a third of the look.
  */
 #ifndef MT_PYTHON_SNAP_H
 #define MT_PYTHON_SNAP_H
@@ -24,7 +24,7 @@ void py_snap__free(struct py_snap *s);
 void py_snap__fresh(struct py_snap *s); /* a new look: nothing is known any more */
 /* … and the memory for it */
 void py_snap__give_back(struct py_snap *s);
-/* What lies there is to be read again. */
+/* Memory there will be read again. */
 void py_snap__forget(struct py_snap *s, uint64_t addr, size_t len);
 /* 0, or -EFAULT: not all of it is there. */
 int py_snap__read(struct py_snap *s, uint64_t addr, void *buf, size_t len);
@@ -36,19 +36,19 @@ uint64_t py_snap__ptr(struct py_snap *s, uint64_t addr);
 uint64_t py_snap__bytes_read(const struct py_snap *s); /* ever */
 size_t py_snap__kept_bytes(const struct py_snap *s);   /* the trace: 64 MB at most */
 
-/* What has to be true of a word's value still. */
+/* What must still be true of a word's value. */
 enum py_word {
 	PY_WORD_SAME = 1,    /* it is the same: of all that is read by the functions above */
 	PY_WORD_COUNT = 2,   /* its lower half is zero or is not, as it was */
 	PY_WORD_POINTER = 4, /* it is none, plausible or neither, as it was */
 };
 
-/* As py_snap__read, but what is needed of it is told by py_snap__needs. */
+/* As py_snap__read, but the trace gets only the words given to py_snap__needs. */
 int py_snap__peek(struct py_snap *s, uint64_t addr, void *buf, size_t len);
 /* Of a word that was peeked at in this look and had that value. */
 void py_snap__needs(struct py_snap *s, uint64_t addr, uint64_t value, enum py_word what);
 
-/* What is read from here on is kept, if that is wanted; an earlier trace is forgotten. Begins a new look. */
+/* Begins a new look. Words read from here on are kept, if that is wanted; an earlier trace is forgotten. */
 void py_snap__trace(struct py_snap *s, int is_wanted);
 /* Nothing is the same if there was no memory for the trace, or something that was read was not there. */
 void py_snap__trace_end(struct py_snap *s);

@@ -12,7 +12,7 @@
 #define SPARSE_WORDS 12 /* behind the type: where sparse_dim, dense_dim, indices, values begin */
 #define INLINE_DIMS 5
 #define DIMS_POSSIBLE 64
-#define AGREE_MIN 2 /* tensors with dimensions that fit before a place is believed; none may misfit */
+#define AGREE_MIN 2 /* tensors with dimensions that must fit before a place is used; none may misfit */
 #define STORAGE_MAX (1ull << 57)
 
 static const uint16_t sizes_candidates[] = { 56, 64, 48, 72, 80 };
@@ -117,7 +117,7 @@ static int read_storage(const struct py_torch *t, struct py *p, struct py_storag
 	s->data = py_snap__word(p->snap, s->storage + t->at.storage_data);
 	s->bytes = py_snap__word(p->snap, s->storage + t->at.storage_size);
 	s->dev = device_of(device);
-	/* c10::DataPtr: what its deleter is given. Other allocators' is an object of theirs (bpf/flow.bpf.c does the same) */
+	/* c10::DataPtr: the argument of its deleter. Other allocators' is an object of theirs (bpf/flow.bpf.c does the same) */
 	s->is_own = py_snap__word(p->snap, s->storage + t->at.storage_data + 16) == s->data;
 	if (!s->data || !s->bytes || s->dev == MT_DEV_NONE)
 		return -ENOENT;

@@ -2,9 +2,9 @@
 /*
  * tensor: from a Python tensor to its storage in C++: THPVariable → TensorImpl → StorageImpl.
  *
- * Places of fields are the plan's (struct mt_flow_layout), told by the library's own code; that an object is a
- * tensor or a storage is told by its vtable pointer, which the plan knows too. Not told by code are the
- * sizes: they are where sizes multiply to the number of elements in every tensor that is tried.
+ * Offsets of fields are the plan's (struct mt_flow_layout), found in the library's own code; a tensor or a
+ * storage is recognised by its vtable pointer, which the plan knows too. The place of the sizes is not in
+ * code: it is where sizes multiply to the number of elements in every tensor that is tried.
  */
 #ifndef MT_PYTHON_TENSOR_H
 #define MT_PYTHON_TENSOR_H
@@ -13,7 +13,7 @@
 #include "memtrace/event.h"
 #include "python/objects.h"
 
-#define PY_DIMS_MAX 16 /* of a shape that is told */
+#define PY_DIMS_MAX 16 /* of a shape that is reported */
 
 struct py_torch {
 	struct mt_flow_layout at;
@@ -32,12 +32,12 @@ struct py_storage {
 };
 #define PY_DIMS_NONE 255
 
-/* TensorImpl of a Python tensor; what is no tensor has an address too, or 0. */
+/* TensorImpl of a Python tensor; another object gives some address too, or 0. */
 uint64_t py_torch__impl(const struct py_torch *t, struct py *p, uint64_t obj);
 /* 0; -ENOENT: it has no memory (meta, sparse, wrappers); -EAGAIN: it is no tensor, or torn. */
 int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct py_storage *ret);
 int py_torch__of_impl(struct py_torch *t, struct py *p, uint64_t impl, struct py_storage *ret);
-/* 0: it has nothing to keep a gradient in, so it asks for none. One that was asked for once and no more is not told apart. */
+/* 0: it has no place for a gradient, so it requires none. A tensor that required one once, and no longer, gives 1. */
 int py_torch__may_train(const struct py_torch *t, struct py *p, uint64_t impl);
 /* TensorImpl of a tensor's .grad; 0: none, or of a class without memory and parts. */
 uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl);
@@ -51,7 +51,7 @@ int py_torch__sparse(struct py_torch *t, struct py *p, uint64_t impl, struct py_
 /* "float32[512,512]", "?" where that is not known. */
 #define PY_TYPE_TEXT_MAX (24 + PY_DIMS_MAX * 21)
 void py_storage__type_text(const struct py_storage *s, char buf[PY_TYPE_TEXT_MAX]);
-/* Tells the place of the sizes from tensors; once enough agreed it stays. */
+/* Finds the place of the sizes from tensors; once enough agreed it stays. */
 void py_torch__calibrate(struct py_torch *t, struct py *p, const uint64_t *impls, size_t cnt);
 
 #endif

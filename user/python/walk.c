@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Three turns: every module's three dicts, which also tells who is whose child; down from the roots, in the
- * order of named_modules(); the optimizers, whose parameters are known by the object's address by then.
+ * Three turns: every module's three dicts, which also give parents and children; down from the roots, in
+ * the order of named_modules(); the optimizers, whose parameters are known by the object's address by then.
  *
- * All that it keeps is counted as it is kept (walk__keep). Where there is no room for more it ends: names that it has are true,
- * and without all modules nobody can tell which are roots, so then it has none.
+ * All memory is counted as it is kept (walk__keep). When there is no room for more the walk ends: the names found are valid; if
+ * modules are missing, the roots are unknown, so there are no names.
  */
 #include "python/walk.h"
 

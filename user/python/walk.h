@@ -3,9 +3,8 @@
  * walk: from modules and optimizers to the names of tensors, as named_parameters(), named_buffers() and an
  * optimizer's state have them.
  *
- * A root is a module that is in no other module's _modules; a name is the path from it. A storage that is seen late
- * again (tied weights) keeps its first name. Modules that hold each other in a circle have no root and no
- * names.
+ * A root is a module that is in no other module's _modules; a name is the path from it. A storage that is found
+ * again (tied weights) keeps its first name. Modules that hold each other in a circle have no root and no names.
  */
 #ifndef MT_PYTHON_WALK_H
 #define MT_PYTHON_WALK_H
@@ -37,7 +36,7 @@ struct py_name {
 	uint32_t path; /* in struct walk's text */
 	uint64_t of_root; /* STATE: where its parameter's path begins; 0: in no module */
 	uint32_t key;  /* STATE: "exp_avg"; else "" */
-	uint32_t of;   /* GRADIENT: which parameter's, for walk__is_gradient */
+	uint32_t of;   /* GRADIENT: its parameter, for walk__is_gradient */
 	uint8_t kind;  /* enum ev_tensor */
 	uint8_t is_inner; /* its memory is that of a part of the object … */
 	uint8_t rests;	  /* … which is a parameter, and asks for no gradient, or is a copy of one that is trained */
@@ -57,7 +56,7 @@ struct py_module {
 struct walk {
 	struct py *py;
 	struct py_torch *torch;
-	/* what came of it */
+	/* the result */
 	struct py_name *names;
 	size_t names_cnt, names_cap;
 	size_t gradients_at; /* names from here on are gradients */
@@ -68,9 +67,9 @@ struct walk {
 	uint32_t modules, roots, optimizers;
 	uint32_t circles; /* modules without a root */
 	uint32_t torn;	  /* modules, tensors and optimizers that could not be read whole */
-	uint32_t full;	  /* what did not fit into the limits above */
+	uint32_t full;	  /* what exceeded the limits above */
 	size_t kept;	  /* bytes, WALK_BYTES_MAX at most */
-	uint32_t nameless; /* members whose own name cannot be told (py__text) */
+	uint32_t nameless; /* members whose own name is unreadable (py__text) */
 	uint64_t torn_at[WALK_TORN_KEPT]; /* modules among `torn`, the first of them */
 	uint32_t torn_modules;
 	int is_untraced; /* the next run need not be known again: a third less work */
@@ -83,8 +82,8 @@ void walk__done(struct walk *w);
  * Two parts: names, then gradients, which come and go. The first is traced (python/snap.h): as long as that is the same it
  * need not be walked again.
  *
- * Modules and optimizers by address; those that are none any more are passed over, submodules that are not among
- * them are found. Names of an earlier walk are forgotten. 0, -ENOMEM.
+ * Modules and optimizers by address; addresses that are no longer one are passed over, submodules not among them
+ * are found. Names of an earlier walk are forgotten. 0, -ENOMEM.
  */
 int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt);
 /* Gradients of the parameters that have names; those of an earlier look are forgotten. 0, -ENOMEM. */

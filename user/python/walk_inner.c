@@ -2,12 +2,12 @@
 /*
  * Tensors without memory of their own: they wrap others, which have it. Called by walk_names.c and walk.c.
  *
- * Which others would be said by the object's __tensor_flatten__, which cannot be called. Known by name are the slots of
+ * Which others, the object's __tensor_flatten__ returns, which cannot be called. Known by name are the slots of
  * DTensor (torch/distributed/tensor/_api.py, 2.13: "_local_tensor") and AsyncCollectiveTensor
  * (torch/distributed/_functional_collectives.py: "elem"). A slot is a member descriptor in its class's dict, which has the
  * place in the object (CPython: PyMemberDescrObject, PyMemberDef). Of other classes that have a __tensor_flatten__ (quantised
- * weights and states: torchao) the attributes that are tensors are taken, but for those that are called after a gradient.
- * Of a sparse gradient the parts are indices and values, in C++ (tensor.h).
+ * weights and states: torchao) the attributes that are tensors are taken, except those named after a gradient. Of a sparse
+ * gradient the parts are indices and values, in C++ (tensor.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -150,7 +150,7 @@ void walk__parts(struct walk *w, uint64_t obj, struct walk_parts *ret)
 
 /* --- gradients --------------------------------------------------------------------------------------------------- */
 
-/* The Python object of a TensorImpl: that word of it which leads to a tensor that leads back. 0: none. */
+/* The Python object of a TensorImpl: the word in it that points to a tensor that points back. 0: none. */
 static uint64_t object_of(struct walk *w, uint64_t impl)
 {
 	for (unsigned i = 1; i <= PYOBJ_WORDS; i++) {

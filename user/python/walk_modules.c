@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The first turn of a walk: what every module holds, and so who is whose child. Called by walk.c. A module is an object whose
- * type says so; its dicts are found among its attributes by the strings that name them: nearly always one object each.
+ * The first turn of a walk: what every module holds, and so parents and children. Called by walk.c. A module is known by
+ * its type; its dicts are found among its attributes by the strings that name them: nearly always one object each.
  */
 #include <errno.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static int find_dicts(struct walk *w, uint64_t module, uint64_t *ret)
 		r = py__each_attr(w->py, module, find_dict, &d);
 	}
 	memcpy(ret, d.at, sizeof(d.at));
-	/* without any of them it is none yet, or never will be: it holds nothing */
+	/* with none of them it is no module yet, or never one: it holds nothing */
 	return r ? r : d.found == DICTS || !d.found ? 0 : -EAGAIN;
 }
 
@@ -70,8 +70,8 @@ static int find_python_modules(void *ctx, uint64_t key, uint64_t value)
 }
 
 /*
- * What a scripted module has in the places of the three dicts: objects that ask C++. Its modules have a dict behind that, its
- * parameters and buffers are not Python's to name.
+ * A scripted module has, in the places of the three dicts, objects that ask C++. Its modules have a dict behind that; its
+ * parameters and buffers have no Python names.
  */
 static int unwrap(struct walk *w, unsigned which, uint64_t *dict)
 {
@@ -109,7 +109,7 @@ static int add_member(void *ctx, uint64_t key, uint64_t value)
 		a->w->full++;
 		return PY_ITEM_ENOUGH;
 	}
-	if (py__text(a->w->py, key, text)) { /* it is there all the same: nobody's root, and no parameter of no module */
+	if (py__text(a->w->py, key, text)) { /* kept: such a module is no root, such a parameter has a module */
 		a->w->nameless++;
 		m.name = NAMELESS;
 	}

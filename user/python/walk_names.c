@@ -9,11 +9,11 @@
 
 #include "python/walk_state.h"
 
-#define STACK_MAX 1024 /* levels that are gone down without names, below WALK_DEPTH_MAX */
+#define STACK_MAX 1024 /* levels below WALK_DEPTH_MAX that are walked without names */
 
 /*
- * The first name of a storage stays, but that of a buffer: what torch.compile makes of an optimizer's step is a module that has
- * the optimizer's state, and parameters, as its buffers.
+ * The first name of a storage stays, unless it is a buffer's: torch.compile makes of an optimizer's step a module that has the
+ * optimizer's state, and parameters, as its buffers.
  */
 static int is_better(const struct py_name *n, const struct py_name *had)
 {
@@ -66,7 +66,7 @@ int walk__name_parts(struct walk *w, const struct py_name *n, const struct walk_
 	return r;
 }
 
-/* What has no memory of its own may be made of others that have. */
+/* A tensor without memory of its own may be made of others that have some. */
 static int name_wrapper(struct walk *w, struct py_name *n)
 {
 	struct walk_parts parts;

@@ -159,8 +159,8 @@ static int is_inner_parameter(const struct py_name *n)
 
 /*
  * A copy of a model whose parameters are DTensors (an average of weights) asks for gradients as the model does, and calls on
- * its parts are not seen. What tells them apart: an optimizer has the parameter of that path, and none has the copy's, which
- * lies there or below "module." (torch.optim.swa_utils.AveragedModel). Parameters whose optimizer has others in their place
+ * its parts are not seen. The difference: an optimizer has the parameter of that path, and none has the copy's, which lies
+ * there or below "module." (torch.optim.swa_utils.AveragedModel). Parameters whose optimizer has others in their place
  * (master copies), or was not found, are no copies.
  */
 int walk__find_resting(struct walk *w)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * walk_state: what the files of a walk share: walk.c, which owns it, calls walk_modules.c, walk_names.c and walk_optimizers.c
- * in this order, these call walk_inner.c, and all of them keep what they find in the tables of walk_tables.c. Nobody else
+ * in this order, these call walk_inner.c, and all of them keep what they find in the tables of walk_tables.c. No other file
  * includes this.
  */
 #ifndef MT_PYTHON_WALK_STATE_H
@@ -15,7 +15,7 @@ enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
 #define NAMELESS UINT32_MAX
 
 struct member {
-	uint32_t name; /* in the text; NAMELESS: it cannot be told */
+	uint32_t name; /* in the text; NAMELESS: it is unreadable */
 	uint32_t module; /* MODULES: index + 1 */
 	uint64_t obj;
 };
@@ -54,13 +54,13 @@ struct walk_state {
 	struct member *members;
 	size_t members_cnt, members_cap;
 	struct map by_addr; /* all seven: struct about. Modules */
-	struct map objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
+	struct map objects; /* parameters → their names; NAMELESS: they have an unreadable one */
 	struct map of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
 	struct map held;    /* parameters that an optimizer has → 1 */
 	struct map held_paths; /* hashes of where those lie that are DTensors → 1 */
 	struct map data;    /* data pointers → their names, gradients not among them */
 	struct map grads;   /* … of these */
-	struct parameter *parameters; /* whose gradients are looked for */
+	struct parameter *parameters; /* their gradients are looked for */
 	size_t parameters_cnt, parameters_cap;
 	uint8_t has_torn_optimizer; /* one could not be read whole */
 	uint32_t full; /* without gradients */
@@ -70,7 +70,7 @@ struct walk_state {
 	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
 };
 
-/* --- walk_tables.c: what is kept is counted as it is kept; -ENOSPC: that is all, and the walk ends there ---- */
+/* --- walk_tables.c: memory is counted as it is kept; -ENOSPC: no more, and the walk ends there ---- */
 
 int walk__keep(struct walk *w, size_t bytes);
 /* Room for one more; *cap grows. */
@@ -87,7 +87,7 @@ int walk__read_modules(struct walk *w, const uint64_t *modules, size_t cnt);
 /* --- walk_names.c: down from the roots ---------------------------------------------------------------------- */
 
 int walk__name_modules(struct walk *w);
-int walk__name_tensor(struct walk *w, struct py_name *n); /* whose path is known; and what it is, if it is one */
+int walk__name_tensor(struct walk *w, struct py_name *n); /* whose path is known; and its kind, if it is one */
 int walk__add_name(struct walk *w, const struct py_name *n); /* of memory that has none yet */
 struct walk_parts;
 int walk__name_parts(struct walk *w, const struct py_name *n, const struct walk_parts *parts); /* n: the wrapper's */

@@ -13,7 +13,7 @@ uint32_t walk__get(const struct map *m, uint64_t addr)
 	return row ? row->value : 0;
 }
 
-/* Of what may be kept; -ENOSPC: that is all, and the walk ends there. */
+/* Counts against the limit; -ENOSPC: it is reached, and the walk ends there. */
 int walk__keep(struct walk *w, size_t bytes)
 {
 	if (bytes > WALK_BYTES_MAX - w->kept) {
