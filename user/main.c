@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* main: reads the command line, calls the command, tells what went wrong. Nothing else. */
+/* main: reads the command line, calls the command, prints errors. Nothing else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,8 +31,8 @@ static int fail(const struct err *err, int code)
 	return code;
 }
 
-/* Started with one of the three closed, the next file opened would be taken for it: a recording for
- * stderr. Read-only, so that writing to it fails as it should. */
+/* If one of the three is closed, the next file opened gets its number: a recording that of stderr.
+ * Read-only, so that writing to it fails as it should. */
 static void fill_std_fds(void)
 {
 	int fd;

@@ -51,7 +51,7 @@ static int is_over(const struct browse *b)
 	return b->fds[1].revents || b->fds[0].revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
-/* What the user does meanwhile. -ECANCELED: this moment is not wanted any more. */
+/* Handles the user's input meanwhile. -ECANCELED: this moment is no longer wanted. */
 static int moment_event(void *ctx, const struct event *ev)
 {
 	struct moment *m = ctx;
@@ -76,7 +76,7 @@ static int moment_reached(void *ctx, struct report *then)
 
 	m->then = then;
 	chosen__tell_cost(m->b->chosen, then);
-	return -ECANCELED; /* what comes later is of no interest */
+	return -ECANCELED; /* later ones are not needed */
 }
 
 /* As tui__input(). */

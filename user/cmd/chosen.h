@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * chosen: the processes of a recording that --pid or --rank name. What is replayed of them is as if nothing else had been
- * recorded; what tracing cost is of all.
+ * chosen: the processes of a recording that --pid or --rank name. They are replayed as if nothing else had been recorded;
+ * the cost of tracing is that of all processes.
  */
 #ifndef MT_CMD_CHOSEN_H
 #define MT_CMD_CHOSEN_H
@@ -30,7 +30,7 @@ void chosen__done(struct chosen *c);
 /* replay_run() of these processes alone, but for what tracing cost. */
 int chosen__run(const struct chosen *c, const char *path, struct replay_opts *ro, struct report **ret,
 		struct replay_end *ret_end, struct err *err);
-/* What a report has to say of that which was made before the replay's end. */
+/* The cost that a report made before the replay's end has to show. */
 const struct report_cost *chosen__cost(const struct chosen *c, const struct report *r);
 void chosen__tell_cost(const struct chosen *c, struct report *r);
 

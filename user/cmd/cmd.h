@@ -60,16 +60,16 @@ int rights_check(struct err *err);
 
 /* EXIT_LOST when more events were lost than --max-loss allows, else EXIT_OK. */
 int loss_exit_code(const struct options *o, const struct report *r);
-/* 0, or -EINVAL: the recording has gaps, and what is asked for is about all of a job's allocations. */
+/* 0, or -EINVAL: the recording has gaps, and the command needs all of a job's allocations. */
 int refuse_gaps(const struct report *r, const char *path, struct err *err);
 /* 0, or -ENODATA: --device names one that has no block. */
 int has_device(const struct options *o, const struct report *r, struct err *err);
 struct view_opts view_opts_of(const struct options *o);
 /* As --json and --by ask for, to stdout: 0 or -errno with *err. */
 int report_write(const struct options *o, const struct report *r, struct err *err);
-/* Tells on stderr that a recording's end is missing, or that it is damaged (the report's MT_LOSS_DAMAGED); neither: nothing. */
+/* Prints on stderr if a recording's end is missing, or it is damaged (the report's MT_LOSS_DAMAGED). */
 void replay_say(const char *path, uint64_t damaged_events, const struct replay_end *end);
-/* How files are written: for who asked, replacing others if --force says so. Good as long as *o. */
+/* How files are written: as the asker, replacing others with --force. Valid as long as *o. */
 struct outfile_how outputs_of(const struct options *o);
 /* Rows to ask a report for, so that what report_write shows is complete. */
 size_t report_top(const struct options *o);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * diff: each recording is read twice, once for where its steps are, once for what was between them; twice more for the names
- * of what lived at its peak. Of one with gaps all that was traced is compared (docs/sampling.md). The first two steps of more
- * than eight are left out: what was there before is seen late in them, and labels come later than what they label.
+ * diff: each recording is read twice, once for its steps, once for the events between; twice more for the names of blocks
+ * live at its peak. Of a recording with gaps all that was traced is compared (docs/sampling.md). The first two of more than
+ * eight steps are left out: in them older blocks are seen late, and labels come later than their blocks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -212,7 +212,7 @@ static int side__read(struct side *s, struct err *err)
 	return 0;
 }
 
-/* What lived at the peak of a device, by name. A job that makes gradients anew in each step has names for some of them. */
+/* Blocks live at the peak of a device, by name. A job that makes gradients anew in each step has names for some of them. */
 static int side__name(struct side *s, uint8_t dev, struct err *err)
 {
 	const struct holding *rows;
@@ -222,7 +222,7 @@ static int side__name(struct side *s, uint8_t dev, struct err *err)
 	if (!report_dev_find(s->end, dev))
 		return 0;
 	s->o.dev = dev;
-	s->o.quiet = 1; /* what is wrong with it was said */
+	s->o.quiet = 1; /* its faults were printed before */
 	r = held_moment__read(&s->peak, &s->o, err);
 	if (r < 0)
 		return r;
@@ -286,7 +286,7 @@ static int no_rows(const struct options *o, const struct diff_side *s, struct er
 	return err_hint(err, "--by op and --by category compare without");
 }
 
-/* A limit says nothing of a recording in which no memory was seen. */
+/* A limit is meaningless for a recording without memory. */
 static int no_memory(const struct options *o, const struct diff_side *s, struct err *err)
 {
 	int a = diff_side__is_empty(&s[0]);
@@ -297,7 +297,7 @@ static int no_memory(const struct options *o, const struct diff_side *s, struct 
 	return err_hint(err, "without --fail-if, diff shows what the two have");
 }
 
-/* --fail-if: says which device's peak grew by too much. */
+/* --fail-if: prints the devices whose peak grew by too much. */
 static int fails(const struct options *o, const struct report *a, const struct report *b)
 {
 	int is_above = 0;
@@ -357,7 +357,7 @@ static int diff_write(const struct options *o, const struct diff_side *sides, st
 
 /* --- as a page ------------------------------------------------------------------------------------------------ */
 
-/* What was asked for, then what both have. */
+/* The tables asked for, then those that both have. */
 static void page_tables(const struct options *o, struct diff_page *p)
 {
 	const struct report *a = p->sides[0].end, *b = p->sides[1].end;

@@ -103,7 +103,7 @@ static void look_rights(struct doctor *d, uint64_t missing)
 		say_hint(d, "run memtrace with sudo, or give it these capabilities; report and export need none");
 }
 
-/* What a probe on each class of instruction costs and does, as just tried. */
+/* Cost and result of a probe on each class of instruction, as just tried. */
 static void look_classes(struct doctor *d, const struct insn_classes *c)
 {
 	const char *what = "one uprobe hit";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * export: the recording is read twice. What a block is for is known with hindsight only (a gradient's
- * bytes are autograd's own until something takes them), so a first pass collects the last word on
- * every block, and a second one writes. --labels live writes in one pass what was known at each moment.
+ * export: the recording is read twice. A block's category is final only later (a gradient's bytes are
+ * autograd's own until something takes them), so a first pass collects the final labels of all blocks,
+ * and a second one writes. --labels live writes in one pass the labels known at each moment.
  *
- * The output has its name when it is whole (base/outfile.h); only what is there already as a pipe or a terminal sees it come.
+ * The output gets its name when it is whole (base/outfile.h); only an existing pipe or terminal gets it piece by piece.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ struct export_run {
 	int64_t epoch_off_ns;
 };
 
-/* Bytes in the file so far: what a reader of it finds, compressed if it is; 0: a stream that has no length. */
+/* Bytes in the file so far, as they are there, compressed or not; 0: a stream that has no length. */
 static uint64_t run_written(const struct export_run *x)
 {
 	struct stat st;
@@ -88,7 +88,7 @@ static int no_stream(const struct export_run *x)
 	return err_hint(x->err, "give -o a file's name that does not end in .gz");
 }
 
-/* First of all: nobody waits for an export that cannot be written. */
+/* Checked first: an export that cannot be written is refused at once. */
 static int run_open(struct export_run *x)
 {
 	enum outfile_kind kind = x->format->needs & EXPORT_FILE ? OUTFILE_NAMED : OUTFILE_WHOLE;
@@ -115,7 +115,7 @@ static int run_open(struct export_run *x)
 	return x->out ? 0 : err_set(x->err, -errno, "cannot write %s: %s", x->o->out, strerror(errno));
 }
 
-/* All is written, or nothing is to be left. */
+/* Keeps the whole output, or removes it. */
 static int run_close(struct export_run *x, int r)
 {
 	if (x->out && x->out != stdout && fclose(x->out) && !r)
@@ -263,7 +263,7 @@ static int run_write(void *ctx, const struct tl_event *ev)
 	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || ev->kind == TL_MODULE ||
 	    (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
-	if (x->to.labels && (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)) { /* its last word, or none */
+	if (x->to.labels && (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)) { /* its final label, or none */
 		told = *ev;
 		told.learned = labels__learned(x->to.labels, ev->id, &learned) ? &learned : NULL;
 		ev = &told;
@@ -278,7 +278,7 @@ static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 	struct tl_event named;
 
 	x->epoch_off_ns = epoch_off_ns;
-	if (ev->module_number && x->to.labels) { /* its module has a name now */
+	if (ev->module_number && x->to.labels) { /* its module's name is known now */
 		named = *ev;
 		labels__module(x->to.labels, &named);
 		ev = &named;

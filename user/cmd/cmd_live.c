@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * The live view: the terminal interface, or plain lines where there is no terminal for it. While the
- * interface has the terminal, what is said on stderr would be written into it and lost with it: stderr
+ * interface has the terminal, messages on stderr would be written into it and lost with it: stderr
  * goes to a file in memory meanwhile, its last new line stands at the screen's foot, and all of it is
- * told once the screen is back.
+ * printed once the screen is back.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "view/tui/tui.h"
 
 #define TOP_LIVE 256 /* tables sort by any column, a report by what counts at the peak */
-#define VIEW_MS 250  /* a screen that is drawn more often is not read better */
+#define VIEW_MS 250  /* more often is not easier to read */
 
 struct live_run {
 	const struct options *o;
@@ -88,7 +88,7 @@ static void stderr_peek(struct live_run *x)
 		line = strrchr(buf, '\n');
 		if (!line || strncmp(line + 1, "hint: ", 6))
 			break;
-		*line = '\0'; /* what it is a hint for says more */
+		*line = '\0'; /* the message before the hint is more useful */
 	} while (1);
 	tui__message(x->tui, line ? line + 1 : buf);
 }

@@ -30,7 +30,7 @@ static int answer_all(struct mcp_tools *t)
 	return r;
 }
 
-/* A client shows it among its messages: a path that was mistyped is no directory in which a recording is still to come. */
+/* Clients show it: a mistyped path is not a directory in which a recording is still to come. */
 static void say_missing(const struct options *o)
 {
 	char safe[TEXT_BYTES_MAX];

@@ -76,13 +76,13 @@ static int plan_and_write(const struct options *o, struct err *err)
 	r = plan_all(o, &j, err);
 	json__end(&j, ']');
 	json__end(&j, '}');
-	/* After a failure nothing is written: half an object is no JSON. */
+	/* After a failure nothing is written: half an object is not JSON. */
 	w = r ? 0 : outbuf__flush(&out);
 	outbuf__done(&out);
 	return w < 0 ? err_set(err, w, "writing the plan: %s", strerror(-w)) : r;
 }
 
-/* Planning reads the target's files: without any right of ours. */
+/* Planning reads the target's files, without rights. */
 int cmd_plan(const struct options *o, struct err *err)
 {
 	struct keeper *k = NULL;

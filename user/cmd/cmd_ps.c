@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* ps: which processes there are to trace; and who else wants to know that: --name, and `memtrace` alone on a terminal. */
+/* ps: the processes that can be traced; also for --name, and for `memtrace` alone on a terminal. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static int is_match(const struct survey *s, pid_t pid)
 	return 0;
 }
 
-/* A parent has the word, too: torchrun's, a DataLoader's. Children are followed. */
+/* A parent matches, too: torchrun's, a DataLoader's. Children are followed. */
 static int has_match_above(const struct survey *s, pid_t pid)
 {
 	uint64_t start_ns;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * serve: a live trace, and a thread that tells its numbers to whoever asks over HTTP (serve/answers.h).
+ * serve: a live trace, and a thread that serves its numbers over HTTP (serve/answers.h).
  *
  * The loop makes a report a second, and reports that cost much more seldom (serve/pace.h).
  *
- * When all traced processes have ended the session is over: probes are gone, a recording is whole. What it ended with is
- * served on, so that the last numbers of a job that died between two scrapes are not lost.
+ * When all traced processes have ended the session is over: probes are gone, a recording is whole. The last report is
+ * served on, so that the last numbers of a job that ended between two scrapes are not lost.
  */
 #include <errno.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ struct serve_run {
 	struct answers *answers;
 	const struct session *session; /* NULL: not yet begun */
 	struct keeper *keeper; /* it takes the name of a Unix socket away; NULL: a port, or not yet begun */
-	int epoll_fd, timer_fd; /* the session watches: a second is over, or somebody wants a report soon */
+	int epoll_fd, timer_fd; /* the session watches: a second is over, or a client needs a report soon */
 	size_t rep_top; /* of the last report that was made */
 	struct pace pace;
 };
@@ -54,13 +54,13 @@ static void serve__make(struct serve_run *x, size_t top)
 
 	pace__begin(&x->pace);
 	if (session_report(x->session, top, &rep) < 0)
-		return; /* the last one stays, and says how old it is */
+		return; /* the last one stays, with its age */
 	answers__tell(x->answers, rep, 0);
 	x->rep_top = top;
 	pace__made(&x->pace);
 }
 
-/* Makes one if the last is old, or has no tables and now somebody wants to see them. */
+/* Makes one if the last is old, or lacks tables that a client now needs. */
 static void serve__report(struct serve_run *x)
 {
 	uint64_t age = now_ns() - x->pace.made_ns;
@@ -79,10 +79,10 @@ static int on_watch(void *ctx, const struct session *s)
 	(void)!read(answers__wants_fd(x->answers), &times, sizeof(times));
 	x->session = s;
 	serve__report(x);
-	return answers__begin(x->answers); /* now that there is something to tell */
+	return answers__begin(x->answers); /* now that there is a report */
 }
 
-/* Probes are set: the first moment at which there is something to ask for. The port was taken before. */
+/* Probes are set: from now on there is something to serve. The port was taken before. */
 static void on_start(void *ctx)
 {
 	struct serve_run *x = ctx;
@@ -108,7 +108,7 @@ static int serve__watch(const struct serve_run *x, int fd)
 	return fd < 0 || epoll_ctl(x->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -EIO : 0;
 }
 
-/* Before any probe is set, and before rights are given away: who may come in, and the socket. */
+/* Before any probe is set, and before rights are given away: the clients that are let in, and the socket. */
 static int serve__open(struct serve_run *x, struct err *err)
 {
 	const struct options *o = x->o;
@@ -142,7 +142,7 @@ static int serve__begin(struct serve_run *x, struct err *err)
 
 static void serve__end(struct serve_run *x)
 {
-	listen_unlink(&x->addr); /* nothing was given away yet; else the keeper does it */
+	listen_unlink(&x->addr); /* rights are still there; else the keeper does it */
 	answers__free(x->answers);
 	keeper__free(x->keeper);
 	gate__done(&x->gate);

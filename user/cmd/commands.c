@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* commands: what each command is called and how it explains itself (options_table.h). */
+/* commands: name and explanation of each command (options_table.h). */
 #include "cmd/options_table.h"
 
 #include "trace/trace.h"

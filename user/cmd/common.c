@@ -79,7 +79,7 @@ int refuse_gaps(const struct report *r, const char *path, struct err *err)
 	return err_hint(err, "record without --steps and --every for this");
 }
 
-/* What is asked for must be there: an empty file would say that it had none of it. */
+/* The device must be there: an empty file would look as if it had no memory. */
 int has_device(const struct options *o, const struct report *r, struct err *err)
 {
 	char name[16], all[200] = "";

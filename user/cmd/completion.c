@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * completion: scripts for shells, made of the tables of options and commands. All three work the same way: find the command,
- * offer the values of the option before the cursor, else its options behind a dash, else what stands without one.
+ * offer the values of the option before the cursor, else its options behind a dash, else arguments without one.
  *
- * bash splits words at = and :, so --stacks=py arrives as three words, and what has a colon is offered whole, before it.
+ * bash splits words at = and :, so --stacks=py arrives as three words, and values with a colon are offered whole, before it.
  */
 #include <errno.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void put_words(FILE *out, const struct option_def *d)
 		fprintf(out, "%s%s", f == export_formats() ? "" : " ", (*f)->name);
 }
 
-/* What stands on a command line without a dash. */
+/* Arguments of a command line without a dash. */
 enum words_of { WORDS_NONE, WORDS_RECORDING, WORDS_FILE, WORDS_SHELL };
 
 static enum words_of words_of(enum command c)
@@ -337,6 +337,6 @@ int completion_write(FILE *out, const char *shell)
 
 int cmd_completion(const struct options *o, struct err *err)
 {
-	(void)completion_write(stdout, o->shell); /* has_subject has looked */
+	(void)completion_write(stdout, o->shell); /* has_subject has checked it */
 	return fflush(stdout) || ferror(stdout) ? err_set(err, -EIO, "writing the script failed") : EXIT_OK;
 }

@@ -16,7 +16,7 @@
 #include "cmd/options_table.h"
 #include "cmd/words.h"
 
-/* What is about one run, or would replace a file, is typed. */
+/* Options of one run, or that would replace a file, are only typed. */
 static const char *const typed[] = { "--pid",  "--name", "--all-jobs", "--output", "--force", "--user",
 				     "--help", "--version", "--man",    "--no-config" };
 
@@ -136,7 +136,7 @@ static const char *why_not(const struct stat *st)
 	return st->st_size > CONFIG_BYTES_MAX ? "it is larger than 64 KiB" : NULL;
 }
 
-/* -1: there is none that counts. */
+/* -1: there is none that may be used. */
 static int open_own(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -183,8 +183,8 @@ static int config_read_file(struct options *o, const char *path, struct err *err
 }
 
 /*
- * Under sudo the environment is another user's, who may have these variables name any file of root's: of what is in it an error
- * would tell. Then /etc's defaults are all there are.
+ * Under sudo the environment is another user's: its variables may name any file of root's, and an error would show the content.
+ * Then only /etc's defaults are read.
  */
 static int environment_is_anothers(void)
 {
@@ -204,6 +204,6 @@ int config_read(struct options *o, struct err *err)
 		snprintf(path, sizeof(path), "%.4000s/.config/memtrace/config", home);
 	if (!r && path[0] && !environment_is_anothers())
 		r = config_read_file(o, path, err);
-	o->has_by = o->has_stack_size = 0; /* a default is no wish: it stands in no other one's way */
+	o->has_by = o->has_stack_size = 0; /* a default was not asked for: it excludes no other option */
 	return r;
 }

@@ -4,8 +4,8 @@
  * of "option = value", with options of the table by their long names; what begins with # is a comment. The command line comes
  * after both, and wins.
  *
- * A file that somebody else could have written decides nothing: it must be a file, of the user who reads it or root's, for root
- * root's alone, and no group or others may write it. Else it is passed over, and a warning says so.
+ * A file that somebody else could have written is not used: it must be a regular file of the user who reads it or of root (for
+ * root only of root), not writable for group or others. Else it is passed over with a warning.
  */
 #ifndef MT_CMD_CONFIG_H
 #define MT_CMD_CONFIG_H
@@ -15,7 +15,7 @@
 #define CONFIG_SYSTEM "/etc/memtrace.conf"
 #define CONFIG_BYTES_MAX 65536
 
-/* Those that this command has. 0, or -EINVAL: a line that is none, with file and line; what is read lives until the end. */
+/* Reads options that this command has. 0, or -EINVAL: an invalid line, with file and line; the text lives until the end. */
 int config_read(struct options *o, struct err *err);
 
 #endif

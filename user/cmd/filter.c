@@ -13,7 +13,7 @@
 #include "timeline/report.h"
 #include "view/report_words.h"
 
-#define LISTED 3 /* of what there is, for who asked for something else */
+#define LISTED 3 /* of the ones there are, when another was asked for */
 
 void filter__init(struct filter *f, const struct options *o)
 {
@@ -44,7 +44,7 @@ static int see(struct filter *f, uint32_t pid, uint64_t ns)
 	return 0;
 }
 
-/* Processes were chosen: what others did says nothing of them. */
+/* Of the processes that were chosen, not of others. */
 static void see_chosen(struct filter *f)
 {
 	if (f->pids_cnt)
@@ -73,7 +73,7 @@ int filter__learn(struct filter *f, const struct tl_event *ev)
 	return r ? r : sieve__learn(&f->sieve, ev);
 }
 
-/* --- whose --------------------------------------------------------------------------------------------------- */
+/* --- processes -----------------------------------------------------------------------------------------------  */
 
 static int add_pid(struct filter *f, uint32_t pid)
 {
@@ -270,7 +270,7 @@ static int step_before_probes(const struct filter *f, const struct report *r, st
 	return err_hint(err, "%s: a later step, or --at peak", why), -ENODATA;
 }
 
-/* Memory of that time is not known, so nothing is no answer. */
+/* Memory of that time is unknown, so an empty answer would be wrong. */
 static int time_before_probes(const struct filter *f, const struct report *r, uint64_t ns, struct err *err)
 {
 	char a[24], b[24], who[40] = "";
@@ -286,7 +286,7 @@ static int time_before_probes(const struct filter *f, const struct report *r, ui
 	return err_hint(err, "a later time, or --at peak"), -ENODATA;
 }
 
-/* Nor is it in a gap, where what was live at its begin lives on as far as anybody knows. */
+/* Nor is it known in a gap: ends of blocks that were live at its begin are not seen. */
 static int time_in_gap(const struct filter *f, const struct report *r, const struct report_gap *g, struct err *err)
 {
 	const struct report_gap *gaps = r->sampling.gaps;
@@ -326,7 +326,7 @@ static void find_peak(const struct filter *f, const struct report *r, struct spa
 		*ret = (struct span){ peak_ns, peak_ns };
 }
 
-/* Each job counts its own: all that were at that number together are no moment of any. */
+/* Each job counts its own steps: their common span is no moment of any. */
 static int whose_step(const struct filter *f, const struct report *r, uint64_t step, struct err *err)
 {
 	err_set(err, -EINVAL, "step %" PRIu64 " of which job? %s has %zu jobs", step, f->o->file, report_words_jobs(r));
@@ -358,7 +358,7 @@ static void find_one_step(struct filter *f, const struct report *r)
 	f->said.at = f->one_step;
 }
 
-/* 0 if anything is known of the time that was asked for. */
+/* 0 if anything is known of the time asked for. */
 static int span_is_known(const struct filter *f, const struct report *r, struct err *err)
 {
 	const struct span *span = &f->sieve.span;
@@ -372,7 +372,7 @@ static int span_is_known(const struct filter *f, const struct report *r, struct 
 		return step_before_probes(f, r, err);
 	if (!is_step && is_early && span->to_ns < traced_from_ns(f, r))
 		return time_before_probes(f, r, span->to_ns > r->run.start_ts_ns ? span->to_ns - r->run.start_ts_ns : 0, err);
-	return gap && !r->sampling.learned.is_on ? time_in_gap(f, r, gap, err) : 0; /* what is learned is of gaps */
+	return gap && !r->sampling.learned.is_on ? time_in_gap(f, r, gap, err) : 0; /* learned blocks are in gaps */
 }
 
 static int find_span(struct filter *f, const struct report *r, struct err *err)
@@ -400,7 +400,7 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 	return o->from.kind || o->to.kind ? span_is_known(f, r, err) : 0;
 }
 
-/* Of which device the peak is, for who named none. */
+/* The device of the peak, if none was named. */
 static int peak_dev(const struct filter *f, const struct report *r)
 {
 	const struct report_dev *d = f->o->dev < 0 ? report_dev_main(r) : NULL;

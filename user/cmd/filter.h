@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * filter: --at, --from, --to, --device, --pid, --rank, --category, --module and --op, from what was typed to a sieve: a first
- * pass over the recording says when steps were, which processes a rank is, and whether what was asked for is there at all.
+ * filter: --at, --from, --to, --device, --pid, --rank, --category, --module and --op, from the command line to a sieve: a
+ * first pass over the recording finds the times of steps, a rank's processes, and whether parts asked for exist.
  */
 #ifndef MT_CMD_FILTER_H
 #define MT_CMD_FILTER_H
@@ -37,7 +37,7 @@ void filter__done(struct filter *f);
 int filter__learn(struct filter *f, const struct tl_event *ev); /* the first pass. 0 or -ENOMEM */
 /*
  * It is over: `r` is its report, with all operators; labels and names are all of the recording's, and stay the caller's.
- * 0, or -errno: what was asked for is not there, and what is.
+ * 0, or -errno: a part asked for is missing, with those there are.
  */
 int filter__settle(struct filter *f, const struct report *r, const struct labels *labels, const struct names *names,
 		   struct err *err);

@@ -32,7 +32,7 @@ static int hold(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 	return holdings__event(m->held, &named);
 }
 
-/* What was asked for is nowhere in the recording. */
+/* Refuses a part that is nowhere in the recording. */
 static int has_rows(struct held_moment *m, const struct options *o, struct err *err)
 {
 	bool has_rank = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * held_moment: what lived in a recording at one moment (filter.h), the peak if none is asked for. The recording is read twice,
- * as for an export: first for the last word on every block and for when that moment was, then for what lived at it.
+ * held_moment: the blocks live in a recording at one moment (filter.h), the peak if none is asked for. The recording is read
+ * twice, as for an export: first for final labels and the time of that moment, then for the blocks live at it.
  */
 #ifndef MT_CMD_HELD_MOMENT_H
 #define MT_CMD_HELD_MOMENT_H

@@ -49,7 +49,7 @@ static void option_title(const struct option_def *d, char *buf, size_t size)
 		snprintf(buf + n, size - (size_t)n, option_value_is_optional(d) ? "%s" : " %s", d->arg);
 }
 
-/* Options by what they are about; those of no group come last. */
+/* Options by subject; those of no group come last. */
 static const struct {
 	const char *title, *names;
 } groups[] = {
@@ -160,7 +160,7 @@ void options_help(FILE *out, enum command cmd)
 		fputs("       memtrace COMMAND [OPTIONS]\n", out);
 	fputc('\n', out);
 	put_wrapped(out, c->about, 0, 0);
-	if (cmd == CMD_LIVE) { /* whoever is new here reads no list of options to its end */
+	if (cmd == CMD_LIVE) { /* new users do not read a whole list of options */
 		help_examples(out, c);
 		fputs("\nCommands (memtrace help COMMAND says more):\n", out);
 		for (int i = CMD_LIVE + 1; i < CMD_CNT; i++)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
-/* Is the running kernel at least major.minor? By its own word. */
+/* Is the running kernel at least major.minor? By uname(). */
 static inline int kernel_at_least(unsigned major, unsigned minor)
 {
 	unsigned have_major = 0, have_minor = 0;

@@ -35,7 +35,7 @@ enum { LIST, VERDICT, PEAK, TOP, AT_MOMENT, DIFF, TOOLS };
 #define RANK	  { .name = "rank", .help = "this rank's processes alone", .max = 1000000 }
 #define LIMIT	  { .name = "limit", .min = 1, .max = ROWS_MAX, .help = ROWS_OF }
 
-/* What report --json calls the tables that `top` can name, in the order of its words. */
+/* report --json's names of the tables that `top` can name, in the order of its words. */
 static const char top_words[] = "op module name region process rank stack symbol leak saved compile";
 static const char top_keys[] = "ops modules names regions processes ranks stacks symbols leaks saved compiles";
 
@@ -103,7 +103,7 @@ struct said {
 	size_t len;
 };
 
-/* What the pipe has. 1: more may come, 0: it has ended, or -errno. */
+/* Reads the pipe's content. 1: more may come, 0: it has ended, or -errno. */
 static int said__read(struct said *s, int fd, size_t max)
 {
 	char *more = realloc(s->text, s->len + (64u << 10) + 1);
@@ -176,7 +176,7 @@ static int listen_to(struct mcp_tools *t, const int fds[2], struct said said[2])
 	return r;
 }
 
-/* 0: said[0] is its JSON, said[1] what it warns of; -errno: *err, from said[1] where it told itself. */
+/* 0: said[0] is its JSON, said[1] its warnings; -errno: *err, from said[1] if it has one. */
 static int command(struct mcp_tools *t, int argc, char *const *argv, struct said said[2], struct err *err)
 {
 	int out[2] = { -1, -1 }, talk[2] = { -1, -1 }, status = 0, r = 0;
@@ -316,7 +316,7 @@ static const char *call__value(const struct call *c, const char *name)
 	return NULL;
 }
 
-/* As an option, if it was given; a value that begins with a dash is one all the same. */
+/* As an option, if it was given; a value may begin with a dash. */
 static void call__option(struct call *c, const char *name, const char *option)
 {
 	const char *value = call__value(c, name);
@@ -345,7 +345,7 @@ static int call__recording(struct call *c, const char *arg, struct err *err)
 	return err_hint(err, "list_recordings has their names");
 }
 
-/* diff's, in each of whose recordings a job has another pid. */
+/* diff's: a job has another pid in each recording. */
 static void call__pids(struct call *c)
 {
 	const char *before = call__value(c, "pid_before"), *after = call__value(c, "pid_after");
@@ -388,7 +388,7 @@ static int call__argv(struct call *c, struct err *err)
 	return r;
 }
 
-/* The word of top_keys that stands where `by` stands in top_words, and what the report says of that table. */
+/* The word of top_keys at the index of `by` in top_words, and the report's other keys of that table. */
 static void keys_of(const char *by, char *keys, size_t size)
 {
 	const char *word = top_words, *k = top_keys;

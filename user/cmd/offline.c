@@ -22,7 +22,7 @@ static int is_same(const char *a, const char *b)
 	return a && !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* The command says so. */
+/* Is the output an input? The command refuses that. */
 static int is_input(const struct options *o)
 {
 	for (size_t i = 0; i < o->files_cnt; i++)
@@ -73,7 +73,7 @@ static int hold_files(struct options *o, struct err *err)
 	return hold_out(o, err);
 }
 
-/* Who runs a program with the s bit. */
+/* The user who runs a program with the s bit. */
 static int be_who_we_are(struct err *err)
 {
 	if ((geteuid() != getuid() || getegid() != getgid()) &&
@@ -82,7 +82,7 @@ static int be_who_we_are(struct err *err)
 	return 0;
 }
 
-/* Looks at single moments, whose blocks may not fit into memory. */
+/* Commands whose data may not fit into memory. */
 static int spools(const struct options *o)
 {
 	return o->cmd == CMD_EXPORT || o->cmd == CMD_MCP || (o->cmd == CMD_REPORT && is_filtered(o)) ||
@@ -125,7 +125,7 @@ int offline_drop(struct options *o, struct err *err)
 	if (o->cmd != CMD_REPORT && o->cmd != CMD_EXPORT && o->cmd != CMD_DIFF && o->cmd != CMD_MERGE &&
 	    o->cmd != CMD_ESTIMATE && o->cmd != CMD_CHECK && o->cmd != CMD_MCP)
 		return 0;
-	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error that is told, not our death */
+	(void)signal(SIGXFSZ, SIG_IGN); /* exceeding the file size limit gives an error instead of a signal */
 	r = o->cmd == CMD_MCP ? 0 : hold_stdin(o, err);
 	if (r < 0)
 		return r;

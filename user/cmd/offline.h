@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * offline: report, export, diff, merge, estimate and mcp need no rights, and get their input from anybody: so they give away
- * what they have before they look at a byte of it.
+ * offline: report, export, diff, merge, estimate and mcp need no rights, and their input may come from anybody: they give
+ * their rights away before they read a byte of it.
  *
- * Behind sudo they become the asker for good; who has capabilities of the program's file loses them: then files are opened
- * with the asker's own rights. Root himself keeps his uid without a capability; files are opened before, and the output
- * is given its name by a process that does nothing else (outfile__lend). Then, whoever it is: a filter of system calls, and
- * files are written beside the output alone, and exports' spools where those belong. A root without capabilities is still
- * the owner of /etc/passwd.
+ * Under sudo they become the asker for good; capabilities of the program's file are dropped: then files are opened with the
+ * asker's own rights. Root itself keeps its uid without a capability; files are opened before, and a process that does
+ * nothing else gives the output its name (outfile__lend). Then, for every user: a filter of system calls, and files are
+ * written only beside the output, and exports' spools in their place. A root without capabilities is still the owner of
+ * /etc/passwd.
  */
 #ifndef MT_CMD_OFFLINE_H
 #define MT_CMD_OFFLINE_H

@@ -241,7 +241,7 @@ static int has_files(const struct options *o, struct err *err)
 	return 0;
 }
 
-/* What the command is about is there, and is something that it knows. */
+/* The command's subject is given, and is of a known kind. */
 static int has_subject(const struct options *o, struct err *err)
 {
 	int is_named = o->pids_cnt || o->names_cnt;
@@ -311,8 +311,8 @@ static int is_tracing(const struct options *o)
 #define SRC_WINDOWS (SRC_FRAMEWORK | SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_HOST) /* what comes and goes with windows */
 
 /*
- * Who looks at a job at work, or tells its numbers for weeks, has not asked for a slow one. A recording is of all steps unless
- * something else was said, and so is a view whose probes were chosen to stay.
+ * A live view, or serving numbers for weeks, must not slow the job. A recording is of all steps unless an option says
+ * otherwise, and so is a view whose probes were chosen to stay.
  */
 static void options__set_budget(struct options *o)
 {
@@ -345,7 +345,7 @@ static int has_windows(const struct options *o, struct err *err)
 	return 0;
 }
 
-/* What options are about is asked for, too. */
+/* The subject of each option is asked for, too. */
 static int has_sense(const struct options *o, struct err *err)
 {
 	int r = is_tracing(o) ? has_windows(o, err) : 0;
@@ -411,7 +411,7 @@ static int has_csv_sense(const struct options *o, struct err *err)
 	return err_hint(err, "--json --by stack, or memtrace export F.mtr --to folded");
 }
 
-/* What serve shows is not for everybody whom a network reaches. */
+/* serve's data must not be open to everybody on a network. */
 static int has_door(const struct options *o, struct err *err)
 {
 	if (!o->listen.is_loopback && !o->listen.is_unix && !o->token_file) {
@@ -427,7 +427,7 @@ static int has_door(const struct options *o, struct err *err)
 	return 0;
 }
 
-/* Text goes where a shell sends it, and floods no terminal unasked; what is no text never goes to one. */
+/* Text goes where the shell sends it, but to a terminal only on request; binary formats never go to one. */
 static int has_output(struct options *o, struct err *err)
 {
 	int is_binary = (export_format_find(o->format)->needs & EXPORT_BINARY) != 0, is_tty = isatty(STDOUT_FILENO);

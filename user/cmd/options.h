@@ -29,11 +29,11 @@ enum command {
 #define OPT_PIDS_MAX 64
 #define OPT_NAMES_MAX 16
 #define OPT_USDT_MAX 64
-#define OPT_FILES_MAX 257 /* one more than merge takes, which says so */
+#define OPT_FILES_MAX 257 /* one more than merge takes, so that it can refuse */
 
 struct options {
 	enum command cmd;
-	struct asker asker; /* on whose behalf: from main, the command line does not say */
+	struct asker asker; /* the user who asks: from main, not from the command line */
 	int help, version, man;
 	pid_t pids[OPT_PIDS_MAX];
 	pid_t pids_b[OPT_PIDS_MAX]; /* diff, estimate: of file_b, where pids are of file; as many */
@@ -43,7 +43,7 @@ struct options {
 	const char *shell; /* completion */
 	char *config[2]; /* texts of the files of defaults: options point into them */
 	unsigned config_cnt;
-	int is_bare; /* nothing but our name was typed */
+	int is_bare; /* only the program's name was typed */
 	char *const *launch; /* argv after "--", or NULL */
 	const char *user;    /* --user, or NULL */
 	const char *file;    /* the recording to read, or NULL */
@@ -68,7 +68,7 @@ struct options {
 	int between_blocks; /* --between blocks */
 	double max_overhead; /* share of the time, 0: no limit */
 	int has_max_overhead; /* it was given, `none` too */
-	int is_budget_own; /* nobody asked for it: it is ours (options.c) */
+	int is_budget_own; /* not asked for: a default (options.c) */
 	double new_peak; /* share; 0: not asked for */
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
 	unsigned stacks; /* --stacks: bits of enum mt_stacks */
@@ -94,16 +94,16 @@ struct options {
 	const char *units;
 	int no_reshard;
 	const char *checkpoint;
-	int optimizer;		  /* enum whatif_optimizer, and its word */
+	int optimizer;		  /* enum whatif_optimizer, and its name */
 	const char *optimizer_name;
 	double dtype; /* bytes against those recorded; 0 = not given */
 	const char *count; /* estimate --device: a device's name, "all", or NULL */
 	uint64_t steps;	 /* --steps, of --flow or of a window: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
 	int all_jobs; /* -a */
-	int redact;   /* command lines are not told */
+	int redact;   /* command lines are not shown */
 	struct outfile *held; /* out, opened while we had the rights to: cmd/offline.h; NULL: not yet */
-	int force;    /* outputs replace what has their name */
+	int force;    /* outputs replace files of their name */
 	int no_follow, no_names, no_modules, keep_idle, force_perf, json, csv, tui, ops, all, no_color, quiet, verbose;
 };
 
@@ -112,7 +112,7 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 
 const char *command_name(enum command cmd); /* "" for the live view */
 void options_help(FILE *out, enum command cmd); /* CMD_LIVE: the overview */
-/* What a shell needs to complete command lines. 0, or -EINVAL: it is none of "bash zsh fish". */
+/* A shell's script to complete command lines. 0, or -EINVAL: none of "bash zsh fish". */
 int completion_write(FILE *out, const char *shell);
 void options_man(FILE *out, const char *version); /* roff; docs/memtrace.1 is this */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The values of the options that say which part of a recording is meant. */
+/* The values of the options that choose a part of a recording. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static int is_word_of(const char *words, const char *word)
 	return 0;
 }
 
-/* A word of one of the formats; whether it is one of the format's that was asked for: export_has_order. */
+/* An order of any format; export_has_order checks whether the chosen format has it. */
 int on_export_sort(struct options *o, const char *value, struct err *err)
 {
 	o->sort = value;
@@ -122,7 +122,7 @@ bool is_of_processes(const struct options *o)
 	return o->cmd == CMD_REPORT && (o->rank >= 0 || o->pids_cnt) && !is_filtered(&rest) && !o->has_by && !o->csv;
 }
 
-/* A format whose readers go by the order of its lines has no other. */
+/* A format whose readers depend on the order of its lines has no other. */
 static int export_has_order(const struct options *o, struct err *err)
 {
 	const struct export_format *f = export_format_find(o->format);

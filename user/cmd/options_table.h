@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* options_table: the rows behind options.h: every option and every command, with what explains them. */
+/* options_table: the rows behind options.h: every option and every command, with explanations. */
 #ifndef MT_CMD_OPTIONS_TABLE_H
 #define MT_CMD_OPTIONS_TABLE_H
 

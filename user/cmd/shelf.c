@@ -32,7 +32,7 @@ static int is_recording(const char *name)
 	return len > 4 && name[0] != '.' && !strcmp(name + len - 4, ".mtr");
 }
 
-/* A link leads out of the directory that was named: it is none of its files. */
+/* A link leads out of the directory that was named: not one of its files. */
 static int add_dir(struct shelf *s, const char *path)
 {
 	DIR *dir = opendir(path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* shelf: the recordings that can be asked for by name: files, and what ends in .mtr in directories, not in those within. */
+/* shelf: the recordings that can be asked for by name: files, and .mtr files in directories, not in those within. */
 #ifndef MT_CMD_SHELF_H
 #define MT_CMD_SHELF_H
 
@@ -18,7 +18,7 @@ struct shelf {
 	int is_cut; /* there are more */
 };
 
-/* As they are now. 0 or -ENOMEM; what is not there, or cannot be looked at, is left out. */
+/* As they are now. 0 or -ENOMEM; missing and unreadable ones are left out. */
 int shelf__fill(struct shelf *s, const char *const *paths, size_t cnt);
 void shelf__done(struct shelf *s);
 /* By its path, or by its last part where only one has it; NULL: the only one that there is. NULL: none, or several. */

@@ -19,7 +19,7 @@
 
 #define STEPS_TRACED_DEFAULT 3
 
-/* Who does not want Python to be read from outside does not want this; where all have their stacks nothing is left to catch. */
+/* Not if Python is not to be read from outside; nor if all allocations have their stacks: nothing is left to catch. */
 static unsigned catches(const struct options *o)
 {
 	int has_all = o->stacks & MT_STACKS_PYTHON && !o->stack_size;
@@ -41,7 +41,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.quiet = o->quiet,
 		.keep_idle = o->keep_idle,
 		.names = !o->no_names,
-		/* Once for each operator that Python calls: where those are not seen, it would be at each allocation. */
+		/* Once for each operator that Python calls: without operators, it would be at each allocation. */
 		.modules = !o->no_modules && o->sources & (SRC_OPS | SRC_FLOW),
 		.sources = o->sources,
 		.classes = o->classes,

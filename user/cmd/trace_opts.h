@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* trace_opts: what the live view and record share: from options to a session, and its last words. */
+/* trace_opts: shared by the live view and record: from options to a session, and its last messages. */
 #ifndef MT_CMD_TRACE_OPTS_H
 #define MT_CMD_TRACE_OPTS_H
 

@@ -20,7 +20,7 @@ static int scaled(const char *text, double unit, uint64_t *ret)
 	return 0;
 }
 
-/* Digits with at most one point: what strtod takes for infinity, hexadecimal or signs is refused. */
+/* Digits with at most one point: infinity, hexadecimal and signs, which strtod takes, are refused. */
 static const char *number_end(const char *text)
 {
 	const char *p = text + strspn(text, "0123456789");

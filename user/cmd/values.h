@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* values: numbers, sizes and times as people type them. Each 0, or -EINVAL with a message that says what is wanted. */
+/* values: numbers, sizes and times as people type them. Each 0, or -EINVAL with a message that names the expected form. */
 #ifndef MT_CMD_VALUES_H
 #define MT_CMD_VALUES_H
 

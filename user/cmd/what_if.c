@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Names belong to a reader, so the second recording is replayed at the first one's end, and the answer written at its. */
+/* Names belong to a reader: the second recording is replayed at the first one's end, and the answer written at its own. */
 #include "cmd/what_if.h"
 
 #include <errno.h>
@@ -113,7 +113,7 @@ static int refused(const struct side *a, const struct report *rep, int r)
 	}
 }
 
-/* Of the process whose step it is; 1: none is told. */
+/* Of the process whose step it is; 1: unknown. */
 static int64_t world_size(const struct side *a, const struct report *rep)
 {
 	int64_t n = 1;
@@ -139,7 +139,7 @@ static const char *behind_root(const char *pattern, const struct report *r)
 		if (len && !strncmp(pattern, m->root, len) && pattern[len] == '.')
 			ret = pattern + len + 1;
 		if (m->name && len && !strncmp(m->name, m->root, len) && m->name[len] == '.')
-			return pattern; /* a part of it is called so, too */
+			return pattern; /* a part of it has this name, too */
 	}
 	return ret;
 }

@@ -15,8 +15,8 @@ int estimate_what_if(const struct options *o, struct err *err);
 /* The report's time base and moment of the peak. Before estimate_kept(). */
 void recorded_as_reported(struct recorded *r, const struct report *rep);
 /*
- * What a recording that was read to its end kept at the peak of the device that is asked for, or of its own. `unknown`: what is
- * not known of it without data flow. 0, or -errno with *err; *ret is the caller's, for recorded_kept__done.
+ * The blocks that a recording, read to its end, kept at the peak of the device asked for, or of its own. `unknown`: what is
+ * unknown of it without data flow. 0, or -errno with *err; *ret is the caller's, for recorded_kept__done.
  */
 int estimate_kept(const struct options *o, const char *path, struct recorded *r, const char *unknown, struct recorded_kept *ret,
 		  struct err *err);

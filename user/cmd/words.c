@@ -42,7 +42,7 @@ static char first_letter(const char *word)
 	return word[strspn(word, "-")];
 }
 
-/* Of words as near: people rarely mistype the first letter, and then they swap two rather than leave one out. */
+/* Breaks ties: people rarely mistype the first letter, and then they swap two rather than leave one out. */
 static int likeness(const char *word, const char *candidate)
 {
 	return 2 * (first_letter(word) == first_letter(candidate)) + (strlen(word) == strlen(candidate));
@@ -66,7 +66,7 @@ void nearest__try(struct nearest *n, const char *candidate)
 
 const char *nearest__get(const struct nearest *n)
 {
-	size_t letters = strlen(n->word) - strspn(n->word, "-"); /* dashes are no likeness */
+	size_t letters = strlen(n->word) - strspn(n->word, "-"); /* dashes do not count */
 
 	return n->best && letters > 1 && n->distance <= (letters + 3) / 4 ? n->best : NULL;
 }

@@ -12,7 +12,7 @@ struct nearest {
 
 void nearest__init(struct nearest *n, const char *word);
 void nearest__try(struct nearest *n, const char *candidate);
-/* NULL when nothing is near enough to be a typing mistake. */
+/* NULL: none is near enough to be a typing mistake. */
 const char *nearest__get(const struct nearest *n);
 
 #endif
