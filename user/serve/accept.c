@@ -46,7 +46,7 @@ static struct part unquoted(struct part p)
 	return p;
 }
 
-/* "0.5" is 500; what is no such number counts as 0, so that it is never chosen. */
+/* "0.5" is 500; anything else counts as 0, and is never chosen. */
 static int thousandths(struct part p)
 {
 	int v = 0, unit = 1000;
@@ -63,7 +63,7 @@ static int thousandths(struct part p)
 	return v > 1000 ? 0 : v;
 }
 
-/* Of what a client takes, by its name: its q, of its parameters. */
+/* The q of a form that a client accepts, from its parameters, by name. */
 static int quality(struct part params)
 {
 	int q = 1000;
@@ -114,7 +114,7 @@ enum metrics_form accept_form(const char *header)
 			if (forms & 1u << f && q > best[f])
 				best[f] = q;
 	}
-	/* A wildcard is no wish for the newer one: browsers and curl send it. */
+	/* A wildcard does not ask for the newer one: browsers and curl send it. */
 	return best[METRICS_OPENMETRICS] > best[METRICS_TEXT] ? METRICS_OPENMETRICS : METRICS_TEXT;
 }
 

@@ -4,7 +4,7 @@
  * session's loop took 2 to 15 ms of CPU time and waited 20 to 150 ms for a core, since a thread that uses all it can get waits
  * longest; answers took 33 ms (median) to 244 ms. This one sleeps between requests, so the scheduler lets it run at once.
  *
- * A report is whole and nobody else's (its strings are copies), so it is handed over and nothing is shared: the lock is held
+ * A report is whole and has one owner (its strings are copies), so it is handed over and nothing is shared: the lock is held
  * for an exchange of pointers. If the loop makes two while this thread sleeps, the first is dropped.
  */
 #define LOG_MODULE "serve"
@@ -28,9 +28,9 @@
 #include "view/outbuf.h"
 #include "view/page/page_feed.h"
 
-#define KEEP_ALIVE_S 15 /* nothing new: listeners are told all the same, which finds those that left */
+#define KEEP_ALIVE_S 15 /* nothing new: listeners are sent something even so, which finds those that left */
 
-/* What the loop hands over. */
+/* The loop's hand-over. */
 struct told {
 	struct report *rep; /* NULL: nothing new */
 	uint64_t made_ns;
@@ -66,7 +66,7 @@ static void calm(int eventfd)
 	(void)!read(eventfd, &times, sizeof(times));
 }
 
-/* --- what is asked for ------------------------------------------------------------------------------------ */
+/* --- answers ----------------------------------------------------------------------------------------------  */
 
 /* MemTotal and MemAvailable; 0: cannot be read. */
 static void machine_memory(uint64_t *ret_all, uint64_t *ret_available)
@@ -157,7 +157,7 @@ static void answers__push(struct answers *a)
 	a->pushed_ns = now_ns();
 }
 
-/* What there is at once, and tables as soon as the loop has made some. */
+/* Sends the report at once, and tables as soon as the loop has made some. */
 static void on_listener(void *ctx)
 {
 	struct answers *a = ctx;

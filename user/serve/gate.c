@@ -50,7 +50,7 @@ int host_is_loopback(const char *host)
 	return !strcasecmp(name, "localhost") || (inet_pton(AF_INET, name, &v4) == 1 && is_loopback4(v4));
 }
 
-/* An address, and no name that somebody else may have resolve to us. */
+/* An address, not a name that somebody else may have resolve to us. */
 static int host_is_address(const char *host)
 {
 	char name[HOST_BYTES];
@@ -101,7 +101,7 @@ static int base64_digit(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* Bytes, or -1: it is no base64, or too much of it. */
+/* Bytes, or -1: not base64, or too much of it. */
 static int base64_read(const char *text, unsigned char *buf, int size)
 {
 	unsigned bits = 0;
@@ -119,7 +119,7 @@ static int base64_read(const char *text, unsigned char *buf, int size)
 	return cnt % 4 == 1 || *text ? -1 : n;
 }
 
-/* What stands behind the scheme's name, or NULL: another one. */
+/* The text behind the scheme's name, or NULL: another scheme. */
 static const char *after_scheme(const char *header, const char *scheme)
 {
 	size_t len = strlen(scheme);
@@ -159,7 +159,7 @@ static int token_parse(struct gate *d, char *text, size_t len, const char *path,
 		text[--len] = '\0';
 	for (size_t i = 0; i < len; i++)
 		if (text[i] <= ' ' || text[i] > '~')
-			len = 0; /* not one word */
+			len = 0; /* not a single word */
 	if (len < TOKEN_LEN_MIN || len > TOKEN_LEN_MAX) {
 		err_set(err, -EINVAL, "%.200s holds no token: one line of %d to %d letters, digits or signs", path,
 			TOKEN_LEN_MIN, TOKEN_LEN_MAX);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * gate: who is let in, by what a request says of itself.
+ * gate: which requests are let in, by their headers.
  *
  * Host: a page of another site that got its own name to resolve to this address (DNS rebinding) sends that name. So on
  * loopback only names of loopback are let in, and those of --allow-host. Beyond, the token keeps such a page out; the header
@@ -31,7 +31,7 @@ struct gate {
 enum gate_says { GATE_OPEN = 0, GATE_OTHER_HOST, GATE_NO_TOKEN };
 
 void gate__init(struct gate *ret, const struct listen_addr *a, const char *const *hosts, size_t hosts_cnt);
-/* From here on the file's one line is asked for. -EINVAL, -EPERM (others can read it) or what open says, with a hint. */
+/* From here on the file's one line is required. -EINVAL, -EPERM (others can read it) or open's error, with a hint. */
 int gate__take_token(struct gate *d, const char *path, struct err *err);
 void gate__done(struct gate *d); /* nothing of the token is left in memory */
 

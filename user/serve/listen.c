@@ -17,8 +17,8 @@
 #include "base/asker.h"
 #include "base/err.h"
 
-#define BACKLOG 4096 /* a flood of connections must not fill it: who finds it full tries again after a second */
-#define SEND_BYTES (64 << 10) /* of a client that does not read, the kernel keeps so much, twice */
+#define BACKLOG 4096 /* a flood of connections must not fill it: a client that finds it full tries again after a second */
+#define SEND_BYTES (64 << 10) /* the kernel keeps twice this for a client that does not read */
 
 static int refuse(const char *text, struct err *err)
 {
@@ -73,7 +73,7 @@ static int refuse_unix(const char *text, struct err *err)
 	return err_hint(err, "unix:job is " LISTEN_DIR "/job");
 }
 
-/* What stands behind "unix:". */
+/* The text behind "unix:". */
 static int unix_parse(const char *text, struct listen_addr *ret, struct err *err)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -164,7 +164,7 @@ static int unix_dir(const struct listen_addr *a, const struct asker *who, const 
 	return fd;
 }
 
-/* A socket of that name that nobody listens on: its memtrace was killed. 0: it is gone. */
+/* Removes a socket of that name without a listener: its memtrace was killed. 0: it is gone. */
 static int unix_take_over(const struct listen_addr *a, int dir, const char *name)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), r = -EADDRINUSE;
@@ -193,7 +193,7 @@ static int unix_bind(struct listen_addr *a, int fd, int dir, const char *name, c
 		return -errno;
 	a->dev = st.st_dev;
 	a->ino = st.st_ino;
-	/* By name, for a socket has no other way: nobody but us can have changed it since (unix_dir). */
+	/* By name, as a socket has no other way: only this process can have changed it since (unix_dir). */
 	if (who->is_other && fchownat(dir, name, who->uid, who->gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (has_group && (fchownat(dir, name, (uid_t)-1, group, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(dir, name, 0660, 0) < 0))

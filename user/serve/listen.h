@@ -23,14 +23,14 @@ struct listen_addr {
 };
 
 /*
- * ADDR:PORT, [ADDR6]:PORT, localhost:PORT; numbers only, nobody is asked. unix:NAME, unix:/PATH. 0 or -EINVAL. Port 0: any
+ * ADDR:PORT, [ADDR6]:PORT, localhost:PORT; numbers only, no name is resolved. unix:NAME, unix:/PATH. 0 or -EINVAL. Port 0: any
  * that is free.
  */
 int listen_parse(const char *text, struct listen_addr *ret, struct err *err);
 /*
- * A socket that listens there, and in *a the port it got. A Unix socket is who's, for him alone, or for a group too
- * ((gid_t)-1: none); it is only made where nobody else can put another in its place, and takes the name of one that a
- * memtrace left that was killed. -errno: who has it, or what else is wrong.
+ * A socket that listens there, and in *a the port it got. A Unix socket is owned by `who`, for that user only, or for
+ * a group too ((gid_t)-1: none); it is only made where nobody else can put another in its place, and replaces one
+ * that a killed memtrace left. -errno: the address is in use, or another error.
  */
 int listen_open(struct listen_addr *a, const struct asker *who, gid_t group, struct err *err);
 /* The Unix socket that listen_open made has no name any more. Nothing for ports. */

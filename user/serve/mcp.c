@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Requests are read by jansson, after a look at their depth; answers are put together as text, so that a tool's JSON goes
+ * Requests are read by jansson, after a check of their depth; answers are put together as text, so that a tool's JSON goes
  * through as it is, with numbers that jansson has no room for.
  */
 #include "serve/mcp.h"
@@ -72,7 +72,7 @@ static void put_name(const struct mcp *m, FILE *out)
 	fputc('}', out);
 }
 
-/* Without a session each answer says whether it is all, and who gives it. Another member follows. */
+/* Without a session each answer has its type and the server's name. Another member follows. */
 static void begin_result(const struct mcp *m, const struct request *q)
 {
 	begin(q, "result");
@@ -83,7 +83,7 @@ static void begin_result(const struct mcp *m, const struct request *q)
 	fputs("},", q->out);
 }
 
-/* Tools are the same as long as we run; which recordings there are is asked with one of them. */
+/* Tools are the same as long as the server runs; one of them lists the recordings. */
 static void put_caching(const struct request *q)
 {
 	if (q->is_stateless)
@@ -98,7 +98,7 @@ static void fail(const struct request *q, int code, const char *message)
 	fputs("}}", q->out);
 }
 
-/* --- who we are ------------------------------------------------------------------------------------------- */
+/* --- this server ------------------------------------------------------------------------------------------  */
 
 static void put_self(const struct mcp *m, FILE *out)
 {
@@ -133,7 +133,7 @@ static void put_versions(FILE *out)
 	fputs("\"" STATELESS "\"", out);
 }
 
-/* The others are not for requests that name their own: they begin with initialize. */
+/* Requests that name their revision cannot use the others, which begin with initialize. */
 static void discover(const struct mcp *m, const struct request *q)
 {
 	begin_result(m, q);
@@ -222,7 +222,7 @@ static int is_word(const char *words, const char *word)
 	return 0;
 }
 
-/* Of one argument its value as text, in `number` if it is one. Wrong ones: what is wrong, to `why`. */
+/* An argument's value as text, in `number` if it is one. If it is wrong: the reason, to `why`. */
 static const char *value_of(const struct mcp_arg *a, const json_t *v, char *number, size_t size, char *why, size_t why_size)
 {
 	const char *text = json_string_value(v);
@@ -274,7 +274,7 @@ static void values_read(struct values *v, const struct mcp_tool *t, const json_t
 	}
 }
 
-/* What went wrong is told to the model, which may do better; JSON as text too, for clients that know no other. */
+/* Errors go to the model, which may do better; JSON as text too, for clients that know no other. */
 static void tools_call(struct mcp *m, const struct request *q)
 {
 	const char *name = json_string_value(json_object_get(q->params, "name"));
@@ -344,7 +344,7 @@ static void message(struct mcp *m, const json_t *msg, FILE *out)
 	const json_t *method = json_object_get(msg, "method");
 
 	if (json_is_object(msg) && !method && (json_object_get(msg, "result") || json_object_get(msg, "error")))
-		return; /* an answer, and we have asked for nothing */
+		return; /* an answer, to no request of ours */
 	if (!version || strcmp(version, "2.0") || !json_is_string(method) ||
 	    (id && !json_is_string(id) && !json_is_integer(id)) || (q.params && !json_is_object(q.params))) {
 		q.id = json_is_string(id) || json_is_integer(id) ? id : NULL;
@@ -382,7 +382,7 @@ static void batch(struct mcp *m, const json_t *all, FILE *out)
 		fputc(']', out);
 }
 
-/* Brackets within brackets, of which a parser would make as many calls within calls. */
+/* The depth of brackets, for each of which a parser would nest a call. */
 static int is_deep(const char *text, size_t len)
 {
 	unsigned depth = 0;

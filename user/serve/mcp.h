@@ -4,8 +4,8 @@
  * out. Revisions 2024-11-05 to 2025-11-25 (initialize comes first) and 2026-07-28 (no session: each request names its
  * revision).
  *
- * Enters: bytes of whoever writes to us. Leaves: UTF-8 on one line. What a tool does is the caller's; arguments that reach it
- * are known, of the right type and, where words are listed, one of those.
+ * Enters: bytes of any client. Leaves: UTF-8 on one line. Tools are the caller's; arguments that reach them are
+ * known, of the right type and, where words are listed, one of those.
  */
 #ifndef MT_SERVE_MCP_H
 #define MT_SERVE_MCP_H
@@ -35,14 +35,14 @@ struct mcp_tool {
 /*
  * values: of the tool's arguments, in their order, NULL where none was given; good until it returns. 0: *ret is an object as
  * JSON, on one line or on several; else a sentence about what went wrong. To be freed; NULL: out of memory. -ECANCELED: the
- * client wants no answer any more, and gets none.
+ * client has cancelled the request, and gets no answer.
  */
 typedef int (*mcp_call_fn)(void *ctx, const struct mcp_tool *tool, const char *const *values, char **ret);
 
 struct mcp {
 	const struct mcp_tool *tools;
 	size_t tools_cnt;
-	const char *instructions; /* what a model should know of all of them */
+	const char *instructions; /* instructions for models, about all of them */
 	const char *version;	  /* ours, not the protocol's */
 	mcp_call_fn call;
 	void *ctx;
@@ -52,10 +52,10 @@ struct mcp {
 
 /*
  * The answer to one line (with or without its end), to be freed: a line with its end. NULL: there is none to give, or no
- * memory. A line above MCP_LINE_MAX is refused unread, so who reads lines may cut them there.
+ * memory. A line above MCP_LINE_MAX is refused unread, so readers of lines may cut them there.
  */
 char *mcp__answer(struct mcp *m, const char *text, size_t len);
-/* NULL: it is no JSON, too long, too deep, or there is no memory. */
+/* NULL: not JSON, too long, too deep, or no memory. */
 struct json_t *mcp_parse(const char *text, size_t len);
 
 #endif

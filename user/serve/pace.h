@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * pace: how soon a report may be made again, so that making them never takes more than 1/PACE_FACTOR of a core, whoever asks
- * how often. What one took is CPU time of the thread that made it: by the clock it takes longer where others want the CPU
- * (50 ms of waiting would put the next one off by 10 s), and numbers would be oldest on the machines that are busiest.
+ * pace: how soon a report may be made again, so that making them never takes more than 1/PACE_FACTOR of a core, however
+ * often clients ask. A report's cost is CPU time of the thread that made it: elapsed time is longer where others want the
+ * CPU (50 ms of waiting would put the next one off by 10 s), and numbers would be oldest on the busiest machines.
  */
 #ifndef MT_SERVE_PACE_H
 #define MT_SERVE_PACE_H
@@ -14,7 +14,7 @@
 
 struct pace {
 	uint64_t begun_cpu_ns;
-	uint64_t made_ns, cost_ns; /* the last one; 0: none was */
+	uint64_t made_ns, cost_ns; /* the last one; 0: none */
 };
 
 void pace__begin(struct pace *p);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 enum pack_how {
-	PACK_QUICKLY, /* while somebody waits, and the trace does: 60 KB of tables and not 400, which cost more than the work */
+	PACK_QUICKLY, /* while a client and the trace wait: 60 KB of tables and not 400, which cost more than the work */
 	PACK_WELL,    /* once, for many */
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * place: a server has so many; when they get few, which of those who have one makes room for somebody new.
+ * place: a server has a limited number; when few are left, which connection makes room for a new one.
  *
- * Who has shown the token goes after who has not. Then the peer that has most of them pays for it, so that a flood takes its
- * own places. Of those, who has been longest in what it does: waits for a request, or does not read an answer. Who listens
- * to events stays: there are few of them (SERVER_LISTENERS_MAX).
+ * Connections without the token go first. Then one of the peer that has most, so that a flood takes its own places. Of
+ * those, the one that has been longest in its state: waits for a request, or does not read an answer. Listeners to events
+ * stay: there are few of them (SERVER_LISTENERS_MAX).
  */
 #ifndef MT_SERVE_PLACE_H
 #define MT_SERVE_PLACE_H
@@ -25,9 +25,9 @@ struct place {
 	struct peer peer;
 };
 
-/* Whose socket this is: an address (of IPv6 the network, 64 bits), of a Unix socket the user. Zeroes: cannot be told. */
+/* The peer of a socket: an address (of IPv6 the network, 64 bits), of a Unix socket the user. Zeroes: unknown. */
 void peer__of(struct peer *ret, int fd);
-/* Who makes room: an index, or cnt: nobody. */
+/* The one to make room: an index, or cnt: none. */
 size_t place_to_clear(const struct place *places, size_t cnt);
 
 #endif

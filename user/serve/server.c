@@ -4,8 +4,8 @@
  * watches one descriptor; work per wake-up is bounded (RUNS_MAX).
  *
  * libmicrohttpd's own timeout counts from the last byte, so a client that sends one now and then is never too late. Here
- * the time of a whole request counts: once a second whoever is late has its socket shut down, which
- * libmicrohttpd sees as a client that left.
+ * the time of a whole request counts: once a second the sockets of late clients are shut down, which libmicrohttpd sees
+ * as clients that left.
  */
 #define LOG_MODULE "serve"
 #include "serve/server.h"
@@ -54,7 +54,7 @@ struct client {
 	int is_suspended;
 };
 
-/* Metrics as they were made for somebody. */
+/* Metrics made for an earlier request. */
 struct kept {
 	struct MHD_Response *r; /* NULL: none */
 	uint64_t number, made_ns;
@@ -149,7 +149,7 @@ int server__push(struct server *s, const char *text, size_t len)
 
 /* --- clients --------------------------------------------------------------------------------------------- */
 
-/* What it did not read is not kept for it: a flood of such would fill the kernel's memory for minutes. */
+/* Drops what it has not read: a flood of such clients would fill the kernel's memory for minutes. */
 static void client__drop(struct client *c)
 {
 	unsigned ms = DROPPED_MS;
@@ -339,7 +339,7 @@ static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *c
 
 	if (!k->r || k->number != number || now - k->made_ns > SERVER_SAME_S * NS_PER_S) {
 		if (k->r)
-			mhd.destroy_response(k->r); /* who is being sent it keeps it */
+			mhd.destroy_response(k->r); /* connections that are being sent it keep it */
 		*k = (struct kept){ metrics_response(s, form, is_packed), number, now };
 	}
 	if (!k->r)
@@ -387,7 +387,7 @@ static int has_body(struct MHD_Connection *conn)
 	return (len && strcmp(len, "0")) || mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Transfer-Encoding");
 }
 
-/* What is wrong with a request before its path counts. 0: nothing. */
+/* The error of a request that is refused before its path counts. 0: none. */
 static unsigned server__objects(const struct server *s, struct MHD_Connection *conn, const char *method, const char **ret_why)
 {
 	enum gate_says says = gate__ask(s->opts.gate, mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Host"),
@@ -440,7 +440,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *conn, const 
 	return refuse(conn, MHD_HTTP_NOT_FOUND, "there are /, /metrics and /healthz\n", 0);
 }
 
-/* Paths stand for what they say: no %00, no second spelling of one. */
+/* Keeps paths escaped: no %00, no second spelling of one. */
 static size_t keep_escapes(void *ctx, struct MHD_Connection *conn, char *text)
 {
 	(void)ctx;
@@ -472,7 +472,7 @@ static struct MHD_Response *page_response(char *text, size_t len)
 	return with_headers(r, "text/html; charset=utf-8", html_page__policy());
 }
 
-/* The same page as an exported one, with a word on where its data come from in place of the data. */
+/* The same page as an exported one, with the source of its data in place of the data. */
 static void make_page(struct server *s)
 {
 	static const char where[] = "{\"feed\":\"events\"}";
@@ -582,7 +582,7 @@ void server__run(struct server *s)
 		size_t before = s->changes_cnt;
 
 		(void)mhd.run(s->daemon);
-		/* A place that became free is given to who waits for it in the next run only. */
+		/* A place that became free is given to a waiting client in the next run only. */
 		has_more = before != s->changes_cnt || (mhd.get_timeout(s->daemon, &ms) == MHD_YES && !ms);
 	}
 	if (has_more)

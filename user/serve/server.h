@@ -2,15 +2,15 @@
 /*
  * server: the HTTP side of `memtrace serve`: GET and HEAD of four paths, no file, no state but the connections.
  *
- *	/metrics   what `metrics` makes, in the form that the client prefers
- *	/healthz   what `health` says: 200 or 503
+ *	/metrics   the text of `metrics`, in the form that the client prefers
+ *	/healthz   by `health`: 200 or 503
  *	/          the page, which listens to
  *	/events    server-sent events: each message that is pushed, whole, or the latest one if the client is slow
  *
  * Runs on the thread that calls server__run, which does what can be done without waiting. A client cannot hold it up: reads and
  * writes never block, headers have SERVER_HEADER_BYTES and SERVER_WAIT_S, an answer SERVER_SEND_S, and of
- * SERVER_CLIENTS_MAX connections, when all but a few are taken, one makes room for each that comes (place.h). So whoever
- * asks for /metrics is answered, whatever others do with their connections. Metrics are made once for all who ask.
+ * SERVER_CLIENTS_MAX connections, when all but a few are taken, one makes room for each that comes (place.h). So each request
+ * for /metrics is answered, whatever others do with their connections. Metrics are made once for all clients.
  */
 #ifndef MT_SERVE_SERVER_H
 #define MT_SERVE_SERVER_H
@@ -34,8 +34,8 @@ struct server;
 
 struct server_opts {
 	int fd; /* it listens; the server's from here on, also after a failure */
-	const struct gate *gate; /* who is let in; borrowed */
-	/* Of what metrics would make now. While it is the same, one answer serves all who ask, for SERVER_SAME_S at most. */
+	const struct gate *gate; /* which requests are let in; borrowed */
+	/* Changes with the text of metrics. While it is the same, one answer serves all clients, for SERVER_SAME_S at most. */
 	uint64_t (*number)(void *ctx);
 	/* Text for free(), or NULL: cannot be made now. */
 	char *(*metrics)(void *ctx, enum metrics_form form, size_t *ret_len);
