@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Boxed calls: operators that are called by their handle, with their arguments on a stack of c10::IValues (torch.ops, custom
- * operators, kernels that inductor falls back on, TorchScript). They go past at::_ops; torch::jit::Operator's function, which
- * all of them pass, is what is probed (user/plan/boxed.c):
+ * operators, kernels that inductor falls back on, TorchScript). They bypass at::_ops; the probe is on torch::jit::Operator's
+ * function, which all of them pass (user/plan/boxed.c):
  *
  *	_M_invoke(std::_Any_data const &{OperatorHandle *}, std::vector<IValue> &)
  *
  * An operator of Python's that Python calls may pass pyobject_dispatch_vectorcall(PyObject *self, …) instead.
  *
- * Which operator it is, how many values are its arguments, and which of them it writes, is in the operator's own
- * FunctionSchema. Its fields lie where the layout says, and what lies there must fit: the schema begins with the operator's
- * name, arguments are a whole number of structs, no more than there are values, and a name that is short lies in its struct.
- * A call that does not fit is an operator by its name, without tensors, and counted.
+ * The operator's FunctionSchema has its name, its number of arguments, and which of them it writes. The layout has the
+ * places of its fields, and their values must fit: the schema begins with the operator's name, arguments are a whole number
+ * of structs, no more than there are values, and a short name lies in its struct. A call that does not fit is an operator by
+ * its name, without tensors, and counted.
  *
- * Kernel 6.1 allows the stacks of a chain of calls 512 bytes together, and reading a tensor has 192: what comes before it, or
+ * Kernel 6.1 allows the stacks of a chain of calls 512 bytes together, and reading a tensor has 192: code before it, or
  * instead of it, is in functions of its own, whose stacks are free again then.
  */
 #include "lib/flow.h"

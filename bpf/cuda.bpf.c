@@ -189,7 +189,7 @@ static __always_inline u64 seg_format_bytes(u64 format)
 
 /*
  * The functions below are global: the verifier looks at each once and not at every path of every caller.
- * What is known at the entry; for OUT the pointer that will be followed at the return.
+ * The value as known at the entry; for OUT the pointer that will be followed at the return.
  */
 __noinline u64 seg_entry_value(struct mt_seg_call *p, const struct mt_seg_arg *a)
 {

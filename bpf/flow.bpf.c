@@ -37,7 +37,7 @@ struct {
 } flow_specs SEC(".maps");
 
 /*
- * Word at a place, in bytes, of what was read; all arrays have 8. Objects are read onto the stack: a read into
+ * Word at an offset, in bytes, of an array read before; all have 8 words. Objects are read onto the stack: a read into
  * a per-CPU map costs a walk through the kernel's areas of memory where usercopy is hardened.
  */
 static __always_inline u64 word_of(const u64 *words, u32 at)

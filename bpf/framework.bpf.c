@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The framework's own reports of tensor memory. CPU (c10/core/CPUAllocator.h): New is called after
- * the allocation, Delete before the free, with a profiler or without. So one entry probe each, and
- * no other thread can be given an address before its Delete has been seen.
+ * the allocation, Delete before the free, with a profiler or without. One entry probe each is
+ * enough: no other thread can be given an address before its Delete was seen.
  */
 #include "lib/frames.h"
 #include "lib/module.h"
@@ -45,7 +45,7 @@ int mt_fw_delete(struct pt_regs *ctx)
 }
 
 /*
- * c10::Device by value: type in the low byte, index in the next; what is above may be anything. Only
+ * c10::Device by value: type in the low byte, index in the next; the bytes above may be anything. Only
  * CUDA's (HIP's builds say CUDA too): the CPU allocator calls the same functions, while a profiler runs.
  */
 static __always_inline u8 device_of(u64 device)

@@ -47,7 +47,7 @@ static __always_inline void live_is_over(struct mt_live_count *c, u32 pid)
 		mt_live_over[__sync_fetch_and_add(&mt_live_over_cnt, 1) & (MT_LIVE_OVER_MAX - 1)] = pid;
 }
 
-/* Functions of their own: what they put on the stack is not below what an allocation's stack takes. */
+/* Functions of their own: their stack is not added to that of recording an allocation's stack. */
 static __noinline int live_put(u64 ptr, u64 size)
 {
 	u32 pid = bpf_get_current_pid_tgid() >> 32;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * record_function regions. Enter: record_function_enter_new(sret, std::string const &name, …).
- * Exit has no exported function of its own. Where what unpacks its argument is exported, that stands
- * for it. Else at::RecordFunction::end(): it is called twice for every record (end, then the
- * destructor), and for every backward node's and, while a profiler runs, operator's record too; those
- * lie on the stack, Python's on the heap. A heap may begin right behind a thread's stack, so that how far away a record is says
- * too little: the stack of a thread ends where its struct pthread begins (glibc 2.36, nptl/allocatestack.c); the main thread's
- * lies above all heaps, and its struct pthread elsewhere.
+ * Exit has no exported function of its own. If the function that unpacks its argument is exported, that one is probed. Else
+ * at::RecordFunction::end(): it is called twice for every record (end, then the destructor), and for every backward node's and,
+ * while a profiler runs, operator's record too; those lie on the stack, Python's on the heap. A heap may begin right behind a
+ * thread's stack, so a record's distance is not enough: the stack of a thread ends where its struct pthread begins
+ * (glibc 2.36, nptl/allocatestack.c); the main thread's lies above all heaps, and its struct pthread elsewhere.
  */
 #include "lib/region.h"
 

@@ -202,8 +202,8 @@ __noinline u64 py_take(u32 pid)
 /* --- native ------------------------------------------------------------------------------------- */
 
 /*
- * A rate over a second, and half of the ring at most: what stacks take, events cannot have. Two CPUs at
- * once may pass as one, which is no harm.
+ * A rate over a second, and half of the ring at most: the rest is for events. Two CPUs at once may
+ * count as one, which does no harm.
  */
 static __always_inline int native_may(u64 now, u64 waiting)
 {

@@ -8,7 +8,7 @@ struct pt_regs {
 	unsigned long regs[31], sp, pc, pstate;
 };
 
-/* What the kernel has behind it: the first argument, which the result has overwritten, and the call's number. */
+/* The kernel has behind it the first argument, which the result has overwritten, and the call's number. */
 struct pt_regs___kernel {
 	u64 orig_x0;
 	s32 syscallno;

@@ -8,14 +8,14 @@
  *   NR_MMAP …                  numbers of system calls
  *   arg(ctx, n)                integer argument n of a function, at its entry; n is a constant
  *   args_take(regs, ctx)       all of them that come in registers, MT_ARG_REGS
- *   stack_arg(sp, k)           where word k of those is that do not
+ *   stack_arg(sp, k)           address of word k of those on the stack
  *   sp_of(ctx), pc_of(ctx)     stack pointer, program counter
  *   result_of(ctx)             what a function returns, at its end
  *   return_word(sp, ret)       the return address of a call that began at stack pointer sp, while that is open
  *   sp_after(sp)               the stack pointer when it is over
  *   stack_regs(regs, ctx)      what a stack is unwound from (enum mt_stack_reg)
  *   reg_read(ctx, reg)         a register that a USDT probe's note names (enum mt_reg)
- *   thread_pointer(task)       of a thread its struct pthread (what pthread_self() returns)
+ *   thread_pointer(task)       a thread's struct pthread (the result of pthread_self())
  *   dtv_of(thread_pointer)     where the address of its table of modules' blocks is
  *   syscall_nr, syscall_args   of the registers at sys_exit
  *   syscall_is_compat()        was it made by the interface of an older machine, with other numbers

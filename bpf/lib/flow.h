@@ -147,7 +147,7 @@ static __always_inline void given_end(const struct flow_buf *b, struct mt_thread
 	__builtin_memcpy(t->given, b->given, sizeof(t->given));
 }
 
-/* Opens the frame and sends it with what was read; flags: those of the event. */
+/* Opens the frame and sends it with the tensors read; flags: those of the event. */
 static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u8 kind, u8 flags, u64 addr)
 {
 	u64 ret = 0, size;

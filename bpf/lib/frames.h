@@ -9,7 +9,7 @@
  * training). Frames are checked from the top and popped until one is open.
  *
  * Frames that a USDT op_begin opened end with op_end only. If an end is missing in a loop, the next
- * begin of the same name at the same stack pointer closes what was left open.
+ * begin of the same name at the same stack pointer closes the one left open.
  */
 #ifndef MT_BPF_FRAMES_H
 #define MT_BPF_FRAMES_H
@@ -17,7 +17,7 @@
 #include "lib/emit.h"
 
 /*
- * Pops what is over at stack pointer `sp` of the thread. In frames.bpf.c: a global function is looked
+ * Pops the thread's frames that are over at stack pointer `sp`. In frames.bpf.c: a global function is looked
  * at by the verifier once, its loop not again on every path of every program.
  */
 extern int frames_settle(struct mt_thread *t, u64 sp);

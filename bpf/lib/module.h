@@ -32,7 +32,7 @@ static __always_inline void module_at(struct mt_thread *t)
 	module_take(t, in_node);
 }
 
-/* None but a node of backward itself: what torch.compile made of a backward runs right in one. */
+/* None but a node of backward itself: a backward compiled by torch.compile runs directly in one. */
 static __always_inline int no_operator_is_open(const struct mt_thread *t)
 {
 	u32 d = t->depth;

@@ -54,7 +54,7 @@ struct mt_text {
 	};
 };
 
-/* Whose forward runs, as last looked at (module.bpf.c). */
+/* The module whose forward runs, as last read (module.bpf.c). */
 struct mt_module_state {
 	u64 told, self; /* module object: that user space knows, that was found last */
 	u64 self_at;	/* where its frame has it: another one's may run at that place */
@@ -221,7 +221,7 @@ extern struct mt_fired_def fired SEC(".maps");
 /*
  * The row of this CPU. Programs run with migration disabled, so no other CPU writes to it. Where the
  * kernel preempts programs (preempt=full) another thread's may, between a read and its write: then a
- * hit is missing, which only the estimated cost knows.
+ * hit is missing, which affects only the estimated cost.
  */
 static __always_inline struct mt_counters *counters_get(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * arch: what both sides know of the processor that memtrace is built for: registers by number, and how many arguments come in
- * them. make's ARCH says which (as -D__TARGET_ARCH_…, the name that libbpf's headers go by); without it it is the compiler's.
+ * arch: shared facts on the processor that memtrace is built for: registers by number, and how many arguments come in them.
+ * make's ARCH says which (as -D__TARGET_ARCH_…, the name that libbpf's headers go by); without it it is the compiler's.
  */
 #ifndef MT_ARCH_H
 #define MT_ARCH_H

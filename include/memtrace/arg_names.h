@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR LGPL-2.1-only */
 /*
- * arg_names: what an operator's tensor is by the name of its argument (PyTorch 2.13, native_functions.yaml): for plans, which
- * read schemas as text, and for BPF, which reads those of boxed calls.
+ * arg_names: the kind of an operator's tensor by the name of its argument (PyTorch 2.13, native_functions.yaml): for plans,
+ * which read schemas as text, and for BPF, which reads those of boxed calls.
  *
- * Weights: what modules of torch.nn pass their parameters as: most, recurrent ones (mkldnn_rnn_layer_backward counts from one),
- * their cells, a Transformer's layer at inference.
+ * Weights: names under which modules of torch.nn pass their parameters: most, recurrent ones (mkldnn_rnn_layer_backward counts
+ * from one), their cells, a Transformer's layer at inference.
  */
 #ifndef MT_ARG_NAMES_H
 #define MT_ARG_NAMES_H

@@ -69,7 +69,7 @@ enum mt_kind {
 	MT_EV_REQUEST_FREE = 29, /* addr: addr = pointer; dev unknown */
 	/* communicators, graphs and pools of the driver's layer, reported at the return of a successful call */
 	MT_EV_SEG_COMM = 30,  /* seg: addr = communicator, size = how many; flags = enum mt_seg_comm */
-	MT_EV_SEG_GRAPH = 31, /* seg: flags = enum mt_seg_graph, which says what addr and aux are */
+	MT_EV_SEG_GRAPH = 31, /* seg: flags = enum mt_seg_graph: it defines addr and aux */
 	MT_EV_SEG_POOL = 32,  /* seg: addr = pool; dev = where its memory is */
 	MT_EV_OOM_VICTIM = 33, /* addr: the kernel's OOM killer has chosen this process; addr = its pid again */
 	/* --stacks: where the thread was when the block of its next ALLOC was given out */
@@ -80,7 +80,7 @@ enum mt_kind {
 				 addr = the Python object (0: none), size = the sequence number that nodes of backward
 				 have from there on (0: not known); flags = enum mt_module_flag */
 	MT_EV_STREAM = 38,    /* mem: addr = an event of CUDA's that keeps a freed block of the caching allocator's from being
-				 given out again (record_stream); flags = enum mt_stream, which says what size is */
+				 given out again (record_stream); flags = enum mt_stream: it defines size */
 	MT_EV_ALLOC_AT = 39,  /* at: an ALLOC while no operator is open, with its place; an ALLOC from decode on */
 	MT_EV_PLACE = 40,     /* place: a line of Python's of a hash, before its first use (best effort) */
 	MT_EV_SAVED = 41,     /* flow: what the node that was just entered, one that Python defined, has saved */
@@ -96,7 +96,7 @@ enum mt_stream {
 	MT_STREAM_OVER = 2,  /* the event was found to be over; size = 0 */
 };
 
-/* What a segment is. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */
+/* Kinds of segments. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */
 enum mt_seg {
 	MT_SEG_DEVICE = 1,     /* cudaMalloc, pitched and 3-D, cuMemAlloc, hipMalloc */
 	MT_SEG_MANAGED = 2,
@@ -218,7 +218,7 @@ struct mt_rec_at {
 	__u64 place; /* hash, see mt_rec_place */
 };
 
-/* A line of Python's: what a hash of these, and of the process, stands for. */
+/* A line of Python's, for which a hash of these, and of the process, stands. */
 struct mt_rec_place {
 	struct mt_hdr hdr;
 	__u64 hash;
@@ -243,7 +243,7 @@ struct mt_rec_seg {
 	__u32 pad;
 };
 
-#define MT_PY_FRAMES_MAX 64 /* innermost ones; what is further out is cut */
+#define MT_PY_FRAMES_MAX 64 /* innermost ones; outer ones are cut */
 #define MT_PY_ENTRY 1	    /* in `code`: called from C, not from the frame after it */
 
 struct mt_py_frame {
@@ -297,7 +297,7 @@ _Static_assert(sizeof(struct mt_rec_place) == 56, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_name) == 160, "wire ABI");
 
 /*
- * Programs: what a probe site runs. A site is (file, offset, program, cookie). The number indexes
+ * Programs that a probe site runs. A site is (file, offset, program, cookie). The number indexes
  * hit counters and calibrated costs.
  */
 /* How much of a job is traced: each has the probes of those before it (user/live/levels.h). STILL: not even marks of steps. */
@@ -341,10 +341,10 @@ enum mt_region_string {
 	MT_REGION_BRIEF = 2,	  /* like STRING; ends as it begins, unless a boxed call reported the region */
 };
 
-/* Cookie of REGION_END: which function stands for it. */
+/* Cookie of REGION_END: the function that stands for it. */
 enum mt_region_end {
 	MT_REGION_TWICE = 0, /* at::RecordFunction::end(this): twice for a region, and for much else */
-	MT_REGION_ONCE = 1,  /* what unpacks the argument of _record_function_exit */
+	MT_REGION_ONCE = 1,  /* the function that unpacks the argument of _record_function_exit */
 };
 
 enum mt_host_fn {
@@ -401,7 +401,7 @@ struct mt_usdt_arg {
 	__u8 pad;
 };
 
-/* What a USDT probe means: which event, and which argument is which of its fields. */
+/* The meaning of a USDT probe: its event, and the argument of each field. */
 struct mt_usdt_spec {
 	__u8 kind; /* ALLOC, FREE, OP_BEGIN, OP_END, REGION_BEGIN, REGION_END, STEP, TAG, REQUEST or REQUEST_FREE */
 	__u8 pad[7];
@@ -420,11 +420,11 @@ struct mt_usdt_spec {
 enum mt_seg_form {
 	MT_SEG_NO = 0,
 	MT_SEG_ARG = 1, /* the argument itself */
-	MT_SEG_IN = 2,	/* what it points to, at the entry */
-	MT_SEG_OUT = 3, /* what it points to, after success */
+	MT_SEG_IN = 2,	/* its target, at the entry */
+	MT_SEG_OUT = 3, /* its target, after success */
 };
 
-/* What a value is as a factor of the size. */
+/* The meaning of a value as a factor of the size. */
 enum mt_seg_as {
 	MT_SEG_PLAIN = 0,
 	MT_SEG_COUNT = 1,    /* 0 counts as 1 */
@@ -512,8 +512,8 @@ enum mt_flow_flag {
 	/* set by BPF in what it sends */
 	MT_FLOW_F_NO_STORAGE = 64, /* there is a tensor, but it has no storage or is of a class unknown to us */
 	/*
-	 * What frees its memory is not given the memory itself (c10::DataPtr's context is another, c10/core/Allocator.h of
-	 * torch 2.13): shared memory, from_blob, NumPy's, DLPack's, pinned memory.
+	 * Its deleter is not given the memory itself (c10::DataPtr's context is another, c10/core/Allocator.h of torch
+	 * 2.13): shared memory, from_blob, NumPy's, DLPack's, pinned memory.
 	 */
 	MT_FLOW_F_FOREIGN = 128,
 };
@@ -577,7 +577,7 @@ enum mt_class {
 	MT_CLASS_NESTED = 5,	/* NestedTensorImpl: has a storage */
 	MT_CLASS_QUANTIZED = 6, /* QTensorImpl: has a storage */
 	MT_CLASS_MAX = 7,
-	/* in the map of classes alone: what else is read must be of a known class, too */
+	/* only in the map of classes: other objects that are read must be of a known class, too */
 	MT_CLASS_STORAGE = 32, /* StorageImpl */
 	MT_CLASS_META = 33,    /* AutogradMeta */
 	MT_CLASS_PY_NODE = 34, /* torch::autograd::PyNode */

@@ -34,7 +34,7 @@ enum mt_loss {
 	MT_LOSS_STACKS = 26,	/* --stacks: table of stacks full, or its Python frames were lost */
 	MT_LOSS_DAMAGED = 27,	/* in a damaged part of the recording */
 	MT_LOSS_FILES = 28,	/* files of a process that were not looked at: changed meanwhile, or too much to read */
-	MT_LOSS_STALLED = 29,	/* not in the recording: the disk took nothing, and what waits for it had filled its room */
+	MT_LOSS_STALLED = 29,	/* not in the recording: the disk took nothing, and the waiting events had filled their room */
 	MT_LOSS_SHARE = 30,	/* left out so that others lose nothing: its process sent too much (kernel side too) */
 	MT_LOSS_MAX = 32,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * shared: what the BPF programs share with user/trace beyond the records: configuration, counters,
+ * shared: shared by the BPF programs and user/trace beyond the records: configuration, counters,
  * map values. Not part of the wire ABI: both sides are built together.
  */
 #ifndef MT_SHARED_H
@@ -112,7 +112,7 @@ struct mt_module_proc {
 	__u64 frame_self; /* of a frame: its first local variable */
 	struct mt_tls_var seq;  /* at::sequence_number's */
 	struct mt_tls_var grad; /* a byte whose lowest bit is the grad mode */
-	__u32 generation; /* what a thread keeps of another one is stale */
+	__u32 generation; /* a thread's values of another one are stale */
 	__u16 node_seq;	  /* Node → sequence_nr */
 	__u16 pad;
 };
@@ -126,15 +126,14 @@ struct mt_module_key {
 
 /*
  * Lines of Python at which something was allocated while no operator was open, by hash (struct mt_rec_place): whether it
- * was reported. One of no interest is not sent with an allocation. The least recently used ones are dropped, and reported
- * again.
+ * was reported. One of no interest is not sent with an allocation. The least recently used ones go, and are reported again.
  */
 #define MT_PLACES_TOLD_MAX 65536
 enum mt_place { MT_PLACE_TOLD = 1, MT_PLACE_PLAIN = 2 /* of no interest */ };
 
 /*
- * Cookie of a site whose program serves several symbols (malloc family, USDT): what the program needs
- * in the low half, a slot in the map of fired counts in the high half.
+ * Cookie of a site whose program serves several symbols (malloc family, USDT): the program's value in
+ * the low half, a slot in the map of fired counts in the high half.
  */
 #define MT_FIRED_MAX 1024
 #define MT_COOKIE(low, slot) ((__u64)(slot) << 32 | (__u32)(low))

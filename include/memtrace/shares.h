@@ -3,16 +3,15 @@
  * shares: room in a buffer that one process cannot take from the others. The rule of the rings (bpf/share.bpf.c), and of the
  * events that wait to be put in order (user/live/share.h).
  *
- * A process gets no more room when what it has in the buffer is more than SHARES_FACTOR times the room that is left.
- * So one process fills three quarters, two six sevenths together; the rest is for those that send little, until the
- * other side has read on. A process floods if it asks for more than all others together and for twice what it gets.
- * It has to leave as much room as it has, so a busy process beside it gets three times as much where both cannot be
- * followed. While nobody else sends anything, one process may fill all but a sixteenth, which is kept for whoever
- * comes.
+ * A process gets no more room when it has more than SHARES_FACTOR times the free room. One process thus fills three
+ * quarters, two six sevenths together; the rest is for those that send little, until the other side has read on. A
+ * process floods if it asks for more than all others together and for twice what it gets. It has to leave as much
+ * room as it has, so a busy process beside it gets three times as much if both cannot be followed. While no other
+ * sends anything, one process may fill all but a sixteenth, which is kept for new ones.
  *
- * What a process has in the buffer is not known, but what it sent lately is. That counts until a buffer's worth came
- * after it (half of it for as much again, and so on). Two that count at once may overwrite each other's count: then a
- * number is a little too small, which does no harm.
+ * A process's bytes in the buffer are not known, but those it sent lately are. They count until a buffer's worth came
+ * after them (half of them for as much again, and so on). Two that count at once may overwrite each other's count:
+ * then a number is a little too small, which does no harm.
  */
 #ifndef MT_SHARES_H
 #define MT_SHARES_H
@@ -28,7 +27,7 @@
 #define SHARES_AGAIN_NS 100000000 /* after so long with room for all, and little in it, counting begins anew */
 #define SHARES_LAPS 32	  /* after so many nothing is left of a number */
 
-/* What one process sent lately. */
+/* Bytes that one process sent lately. */
 struct mt_share {
 	__u32 pid;  /* 0: nobody's */
 	__u32 lap;
@@ -47,7 +46,7 @@ struct mt_shares {
 
 enum mt_share_says {
 	SHARE_TAKES,
-	SHARE_FULL, /* the buffer is as good as full, and all in it is this process's: there is nobody else */
+	SHARE_FULL, /* the buffer is as good as full, and all in it is this process's, the only one */
 	SHARE_OVER, /* the process has more than its share */
 };
 
@@ -108,7 +107,7 @@ static inline __attribute__((always_inline)) enum mt_share_says share_judge(__u6
 
 /*
  * May the process put `size` more into a buffer of which `waiting` of `capacity` (2^30 at most) is taken? Ask only when it is
- * a quarter full: before that there is room for all, and nothing need be kept.
+ * a quarter full: before that there is room for all.
  */
 static inline __attribute__((always_inline)) enum mt_share_says
 shares_ask(struct mt_shares *s, __u32 pid, __u64 size, __u64 waiting, __u64 capacity, __u64 now_ns)

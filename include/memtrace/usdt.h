@@ -127,7 +127,7 @@ MEMTRACE_USDT_SEMAPHORE_(tag);
 
 #if MEMTRACE_USDT_WAY == 1
 
-/* Base symbol of sys/sdt.h: what tools use to undo prelink. One a file, whoever defines it first. */
+/* Base symbol of sys/sdt.h, with which tools undo prelink. One a file, from its first definition. */
 #define MEMTRACE_USDT_BASE_                                                                            \
 	".ifndef _.stapsdt.base\n"                                                                     \
 	".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"                        \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * report --tui: a recording in the terminal interface: its end in the tables, its course in the chart. For a moment that is
- * held in the chart the recording is read again, from its begin up to that moment; keys are answered meanwhile.
+ * report --tui: a recording in the terminal interface: its end in the tables, memory over time in the chart. For a moment
+ * that is held in the chart the recording is read again, from its begin up to that moment; keys are answered meanwhile.
  */
 #include <errno.h>
 #include <poll.h>

@@ -27,7 +27,7 @@ struct options options_of_second(const struct options *o);
 /* Reads o->file once, if anything was asked for. 0, or -errno: there is no such process. */
 int chosen__find(struct chosen *c, const struct options *o, struct err *err);
 void chosen__done(struct chosen *c);
-/* replay_run() of these processes alone, but for what tracing cost. */
+/* replay_run() of these processes only, with the cost of tracing all. */
 int chosen__run(const struct chosen *c, const char *path, struct replay_opts *ro, struct report **ret,
 		struct replay_end *ret_end, struct err *err);
 /* The cost that a report made before the replay's end has to show. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * cmd: the commands, one file each, and what they share. Only this room and main.c print errors.
+ * cmd: the commands, one file each, and their shared functions. Only this room and main.c print errors.
  *
- * A command returns an exit code (below; record that of what it started, if that failed), or -errno with *err
+ * A command returns an exit code (below; record: that of its command, if that failed), or -errno with *err
  * filled: main prints it, once, and exits with 1; with 4 for -ECANCELED, which is --max-overhead's alone.
  */
 #ifndef MT_CMD_CMD_H
@@ -42,7 +42,7 @@ int cmd_ps(const struct options *o, struct err *err);
 /* --name becomes pids. 0, or -errno with *err. */
 int find_named(struct options *o, struct err *err);
 /*
- * Nothing was typed but our name: which job, asked on the terminal; o->pids has it then. 0; 1: none was chosen; -errno.
+ * Only the program's name was typed: asks for a job on the terminal, to o->pids. 0; 1: none was chosen; -errno.
  */
 int pick_job(struct options *o, struct err *err);
 
@@ -71,7 +71,7 @@ int report_write(const struct options *o, const struct report *r, struct err *er
 void replay_say(const char *path, uint64_t damaged_events, const struct replay_end *end);
 /* How files are written: as the asker, replacing others with --force. Valid as long as *o. */
 struct outfile_how outputs_of(const struct options *o);
-/* Rows to ask a report for, so that what report_write shows is complete. */
+/* Rows to ask a report for, so that report_write's output is complete. */
 size_t report_top(const struct options *o);
 /* path as a shell takes it, quoted where needed; buf of TEXT_BYTES_MAX. */
 const char *shell_word(char *buf, const char *path);

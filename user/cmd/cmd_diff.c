@@ -122,7 +122,7 @@ static int side__scan(struct side *s, struct err *err)
 	return 0;
 }
 
-/* --- what was between them ------------------------------------------------------------------------------- */
+/* --- events between them --------------------------------------------------------------------------------- */
 
 static int read_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * doctor: what stands between this machine and a trace, one line a matter, with what to do where
- * something is missing. Reports, repairs nothing; exit code 1 when tracing cannot work as things are.
+ * doctor: checks what tracing needs on this machine, one line each, with a remedy if something is
+ * missing. Reports, repairs nothing; exit code 1 when tracing cannot work as things are.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -75,7 +75,7 @@ static int estimate_graph(const struct options *o, FILE *in, const char *name, s
 	return r;
 }
 
-/* --- what was recorded: lives of blocks and where the peak is, then the nodes of its step --------------------------- */
+/* --- from the recording: lives of blocks and the place of the peak, then the nodes of its step ---------------------- */
 
 struct passes {
 	const struct options *o;

@@ -19,7 +19,7 @@
 #include "timeline/report.h"
 #include "view/tui/tui.h"
 
-#define TOP_LIVE 256 /* tables sort by any column, a report by what counts at the peak */
+#define TOP_LIVE 256 /* tables sort by any column, a report by bytes at the peak */
 #define VIEW_MS 250  /* more often is not easier to read */
 
 struct live_run {

@@ -29,7 +29,7 @@ static uint64_t rights_effective(void)
 
 /*
  * Without CAP_SYS_ADMIN kernel 6.18 refuses a uprobe by either way (BPF_LINK_CREATE: EPERM, perf: EACCES), and libbpf 1.1
- * gives up when it may not list the kernel's modules for their types. Others may be content with the newer two: tried.
+ * gives up when it may not list the kernel's modules for their types. On other kernels the newer two may be enough: tried.
  */
 uint64_t rights_missing(void)
 {

@@ -73,7 +73,7 @@ int filter__learn(struct filter *f, const struct tl_event *ev)
 	return r ? r : sieve__learn(&f->sieve, ev);
 }
 
-/* --- processes -----------------------------------------------------------------------------------------------  */
+/* --- processes ----------------------------------------------------------------------------------------------- */
 
 static int add_pid(struct filter *f, uint32_t pid)
 {
@@ -135,7 +135,7 @@ int filter__find_pids(struct filter *f, const struct report *r, struct err *err)
 	return f->o->rank < 0 ? 0 : find_rank(f, r, err);
 }
 
-/* --- what: is it there? ---------------------------------------------------------------------------------------- */
+/* --- categories, modules, operators: do they exist? ------------------------------------------------------------ */
 
 struct largest {
 	const char *prefix[LISTED], *text[LISTED];

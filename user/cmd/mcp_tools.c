@@ -24,7 +24,7 @@
 #define ARGS_MAX 32
 #define ROWS_MAX 1000
 
-/* --- what there is to ask -------------------------------------------------------------------------------------- */
+/* --- the tools ------------------------------------------------------------------------------------------------- */
 
 enum { LIST, VERDICT, PEAK, TOP, AT_MOMENT, DIFF, TOOLS };
 
@@ -208,7 +208,7 @@ static int command(struct mcp_tools *t, int argc, char *const *argv, struct said
 	return r;
 }
 
-/* --- its JSON, and what of it is the answer ------------------------------------------------------------------------ */
+/* --- its JSON, and the part of it that is the answer --------------------------------------------------------------- */
 
 /* The end of the value at p: of our own JSON, which is whole. */
 static const char *value_end(const char *p)
@@ -297,7 +297,7 @@ struct call {
 	const char *const *values;
 	struct shelf shelf;
 	char pids[32];	  /* of --pid A,B */
-	const char *keys; /* of the report; NULL: all of what comes */
+	const char *keys; /* of the report; NULL: all members */
 	char *argv[ARGS_MAX];
 	int argc;
 };
@@ -305,7 +305,7 @@ struct call {
 static void call__arg(struct call *c, const char *arg)
 {
 	if (c->argc < ARGS_MAX - 1)
-		c->argv[c->argc++] = (char *)arg; /* nobody writes to them */
+		c->argv[c->argc++] = (char *)arg; /* they have no writer */
 }
 
 static const char *call__value(const struct call *c, const char *name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * mcp_tools: what a model can ask of recordings. Each call is a report or a diff as JSON, made by a process of its own that has
- * the filter of such a command (offline.h): no recording ends a client of ours, and none waits longer than CALL_S,
- * or than it wants to: a request that is cancelled ends its process.
+ * mcp_tools: a model's queries of recordings. Each call is a report or a diff as JSON, made by a process of its own that has
+ * the filter of such a command (offline.h): no recording can end the server, and no client waits longer than CALL_S, or than
+ * it wants to: cancelling a request ends its process.
  */
 #ifndef MT_CMD_MCP_TOOLS_H
 #define MT_CMD_MCP_TOOLS_H

@@ -90,8 +90,8 @@ static int spools(const struct options *o)
 }
 
 /*
- * Beside its output alone, or, where root has opened that, to the file that SQLite opens again. What
- * spools looks for a place as tmpfile() and SQLite do.
+ * Only beside its output, or, if root has opened that, to the file that SQLite opens again. Spools
+ * are placed as tmpfile() and SQLite do.
  */
 int offline_confine(const struct options *o, struct err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Our own walk over argv instead of getopt_long: options come from a table with a mask of commands,
- * a wrong one gets an answer that names the right one, and nothing is printed from here.
+ * A loop over argv instead of getopt_long: options come from a table with a mask of commands, the
+ * error of a wrong one names the right one, and nothing is printed from here.
  */
 #include "cmd/options.h"
 
@@ -308,7 +308,7 @@ static int is_tracing(const struct options *o)
 }
 
 #define BUDGET_OWN 0.02
-#define SRC_WINDOWS (SRC_FRAMEWORK | SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_HOST) /* what comes and goes with windows */
+#define SRC_WINDOWS (SRC_FRAMEWORK | SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_HOST) /* sources that come and go with windows */
 
 /*
  * A live view, or serving numbers for weeks, must not slow the job. A recording is of all steps unless an option says

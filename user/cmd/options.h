@@ -33,7 +33,7 @@ enum command {
 
 struct options {
 	enum command cmd;
-	struct asker asker; /* the user who asks: from main, not from the command line */
+	struct asker asker; /* the user who runs the command: from main, not from the command line */
 	int help, version, man;
 	pid_t pids[OPT_PIDS_MAX];
 	pid_t pids_b[OPT_PIDS_MAX]; /* diff, estimate: of file_b, where pids are of file; as many */

@@ -101,9 +101,10 @@ enum ev_kind {
 			      type = why it made no code, none: it did, flags = enum ev_compiled, bits. With
 			      EV_COMPILED_MISSED none of this: size = how many more there were, of which nothing is known */
 	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, at the allocation of a block like those that grow: taken for a
-			    while, without --stacks. Not the block's stack (others of its place have none): core/caught.h */
+			    while, without --stacks. Not the block's stack, as others of its place have none
+			    (model/core/caught.h) */
 	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as read (live/counting.h) */
-	EV_COUNTERS = 106, /* what a caching allocator has counted, as read from its process's memory (target/counters.h):
+	EV_COUNTERS = 106, /* a caching allocator's own counters, as read from its process's memory (target/counters.h):
 			      pid, dev, addr = bytes given out, size = bytes reserved; aux = EV_COUNTERS_PEAK: the most that
 			      each was since the process began, or since it reset them. Not more than a claim (gpu.c) */
 	EV_STAYED = 107, /* the block that process pid had at addr on dev when probes went, size bytes, is still there now that

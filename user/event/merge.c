@@ -225,7 +225,7 @@ static int put_end(struct merge *m)
 						    .size = counters__lost(&m->sum, i) });
 	for (size_t i = 0; i < m->cnt; i++)
 		if (!m->info->files[i].ended)
-			return r; /* what is cut in part is cut */
+			return r; /* one input without an end: the merged recording has none */
 	return r ? r : put(m, &(struct event){ .kind = EV_END, .ts_ns = m->now_ns, .aux = reason });
 }
 

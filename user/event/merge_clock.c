@@ -2,9 +2,9 @@
 /*
  * Clocks of different machines, by the steps that ranks of both made: pairs of the same number. A clock is ahead by the median
  * of their differences. It is too fast by the median slope of pairs that are half of all pairs apart (Theil and Sen, with as
- * many slopes as pairs are halves): a few steps where one rank came late move neither. The slope is taken only where it shows:
- * over all pairs it makes SHOWS times what the steps scatter when it is taken out. Otherwise noise would be carried on to hours
- * without steps.
+ * many slopes as half the pairs): a few steps where one rank came late move neither. The slope is taken only where it is
+ * clear: over all pairs it makes SHOWS times the scatter of the steps without it. Otherwise noise would be extrapolated to
+ * hours without steps.
  *
  * What this cannot see: a clock that was set, or slewed by NTP, in mid-run; the line goes through the middle.
  */

@@ -38,7 +38,7 @@ static int add_machine(struct merge_scan *s, uint32_t local, uint64_t boot, cons
 	return m->host ? 0 : -ENOMEM;
 }
 
-/* Every second one of the numbers is let go: what is kept still reaches from the first to the last. */
+/* Drops every second one of the numbers: the rest still reaches from the first to the last. */
 static void thin_steps(struct merge_scan *s)
 {
 	size_t kept = 0;

@@ -14,7 +14,7 @@ struct merge_step {
 
 struct merge_machine {
 	uint32_t local;	  /* its number in the file */
-	uint32_t global;  /* in what is written */
+	uint32_t global;  /* in the merged recording */
 	uint64_t boot;	  /* 0: not known */
 	char *host;
 };

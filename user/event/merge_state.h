@@ -36,9 +36,9 @@ struct source {
 	uint64_t drift_from_ns; /* … counted from here on, and back */
 	const struct event *evs;
 	size_t cnt, at;
-	uint64_t next_ns; /* of evs[at], in the time of what is written */
+	uint64_t next_ns; /* of evs[at], in the merged recording's time */
 	bool has_traced, is_tracing; /* from when its probes were set, but for pauses of its own, to its end */
-	uint32_t *names, *stacks; /* this file's ids → those of what is written */
+	uint32_t *names, *stacks; /* this file's ids → those of the merged recording */
 	size_t names_cnt, stacks_cnt, stacks_cap;
 	struct map said; /* struct counter */
 };
@@ -57,7 +57,7 @@ struct merge {
 	struct merge_stack *stacks;
 	uint32_t stacks_cnt, stacks_cap;
 	struct index by_stack;
-	uint64_t begin_ns, now_ns; /* of what is written */
+	uint64_t begin_ns, now_ns; /* of the merged recording */
 	int each; /* a note for each file, however many */
 	struct err *err;
 	struct merge_info *info;
@@ -73,8 +73,8 @@ uint64_t source__time(const struct source *s, uint64_t ts_ns);
 struct counter *counters__of(struct map *counters, uint8_t kind, uint32_t thing);
 uint64_t counters__lost(const struct map *counters, uint32_t reason);
 uint32_t source__pid(const struct source *s, uint32_t pid);
-int merge__names(struct merge *m, struct source *s, struct event *ev); /* ids become those of what is written */
-/* The next event of s becomes one of what is written. 1: write it; 0: do not; -ENOMEM. */
+int merge__names(struct merge *m, struct source *s, struct event *ev); /* ids become those of the merged recording */
+/* Rewrites the next event of s for the merged recording. 1: write it; 0: do not; -ENOMEM. */
 int merge__translate(struct merge *m, struct source *s, struct event *ev);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What arrives is a few rings, drained one after the other: long runs that are nearly sorted, each
+ * Events arrive from a few rings, drained one after the other: long runs that are nearly sorted, each
  * starting in the past of the one before. So the window is one array of events holding a stack of
  * sorted runs. A push appends to the last run; when its time is a little too old it is inserted a
  * few places back (a program preempted between clock and reserve); when it is much too old a new

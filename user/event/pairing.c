@@ -174,7 +174,7 @@ static void on_module(struct pairing *p, struct event *ev)
 
 static uint64_t module_of(const struct pair_thread *t, uint64_t number)
 {
-	uint32_t low = 0, high = t->cnt; /* the first change behind the number is in [low, high] */
+	uint32_t low = 0, high = t->cnt; /* the first change after the number is in [low, high] */
 
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;

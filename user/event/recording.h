@@ -51,8 +51,8 @@ int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, s
  */
 int rec_writer__wait(struct rec_writer *w, uint64_t wait_ns, struct err *err);
 /*
- * Flush, end mark, fsync, close, free. NULL is fine. -ETIMEDOUT: the disk has taken nothing for MTR_CLOSE_NS; what it has been
- * given is written when it does.
+ * Flush, end mark, fsync, close, free. NULL is fine. -ETIMEDOUT: the disk has taken nothing for MTR_CLOSE_NS; frames given to
+ * it are written when it does.
  */
 int rec_writer__close(struct rec_writer *w, struct err *err);
 /* Instead of close, after a failure: writes nothing; a file that open created is removed, an old one stays. */

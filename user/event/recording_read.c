@@ -74,7 +74,7 @@ static int rec_reader__get(struct rec_reader *r, uint64_t off, void *buf, size_t
 
 /* --- frames ---------------------------------------------------------------------------------- */
 
-/* Is it the next frame, or one that may stand behind some that are missing? */
+/* Is it the next frame, or one that may come after missing ones? */
 static int is_next(const struct rec_reader *r, const struct mtr_frame *h)
 {
 	return h->frame_no == r->frame_no && h->events_before == r->events && h->name_first == names__last(r->names) + 1;
@@ -140,7 +140,7 @@ static int rec_reader__load(struct rec_reader *r)
 	return rec_reader__load_at(r, r->off, 0);
 }
 
-/* --- behind a damaged one -------------------------------------------------------------------- */
+/* --- after a damaged one --------------------------------------------------------------------- */
 
 /* The first place from `off` on where a frame's magic stands, in *ret; -ENODATA: nowhere. */
 static int rec_reader__find_magic(struct rec_reader *r, uint64_t off, uint64_t *ret)

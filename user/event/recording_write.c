@@ -352,7 +352,7 @@ static int rec_writer__end_disk(struct rec_writer *w, struct err *err)
 	int r = rec_writer__end(w, err);
 	int r2 = rec_writer__wait(w, MTR_CLOSE_NS, r < 0 ? NULL : err);
 
-	if (r2 < 0 && r2 != -ETIMEDOUT) { /* what failed took the end with it */
+	if (r2 < 0 && r2 != -ETIMEDOUT) { /* the failure left no end mark */
 		(void)rec_writer__end(w, NULL);
 		(void)rec_writer__wait(w, MTR_CLOSE_NS, NULL);
 	}

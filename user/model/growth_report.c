@@ -72,7 +72,7 @@ static size_t warm_points(size_t points)
 	return points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
 }
 
-/* The trends after warming up; false: it is none. */
+/* The trends after warming up; false: it is no suspect. */
 static bool suspect__judge(struct suspect *s, const struct growth_clock *c, uint32_t least)
 {
 	uint64_t blocks[GROWTH_SLOTS];
@@ -410,7 +410,7 @@ static int suspects__add_over(struct suspects *all, const struct model *m, size_
 	return 0;
 }
 
-/* Where its own end has freed them, what it had at its last boundaries. */
+/* If the process's end has freed its blocks: the values at its last boundaries. */
 static void suspect__is_over(struct suspect *s, const struct model *m)
 {
 	uint32_t last = growth_row__used(&s->settled) - 1;
@@ -496,7 +496,7 @@ int growth__report(const struct model *m, size_t top, struct report *r)
 	return err;
 }
 
-/* --- what is looked for in Python ------------------------------------------------------------------------------------ */
+/* --- blocks to look for in Python ------------------------------------------------------------------------------------ */
 
 int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt)
 {
@@ -535,7 +535,7 @@ int model__growing(const struct model *m, uint32_t pid, struct model_growing **r
 	return 0;
 }
 
-/* --- whose allocations are to be caught ----------------------------------------------------------------------------------- */
+/* --- allocations to be caught --------------------------------------------------------------------------------------------- */
 
 #define SIZES_MAX 16
 

@@ -120,7 +120,7 @@ struct tensor;
 int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret);
 /* Boundaries of steps that a process has passed: marks, else its optimizers' steps. 0: none yet. */
 uint64_t model__steps_of(const struct model *m, uint32_t pid);
-/* By what it is seen to train, MODEL_TRAINS_*: a compiled optimizer's steps have no marks of their own. */
+/* Signs that it trains, MODEL_TRAINS_*: a compiled optimizer's steps have no marks of their own. */
 #define MODEL_TRAINS_BACKWARD 1u
 #define MODEL_TRAINS_STEPS 2u
 unsigned model__trains(const struct model *m, uint32_t pid);

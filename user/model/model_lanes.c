@@ -21,7 +21,7 @@ struct lanes {
 	uint16_t slots[SLOTS]; /* row + 1; 0 = empty */
 };
 
-/* Its row, made if need be; that of pid 0 once only so many are free as there are devices. */
+/* Its row, made if need be; that of pid 0 once only as many rows are free as there are devices. */
 static struct report_lane *lanes__row(struct lanes *l, uint32_t pid, uint8_t dev)
 {
 	uint32_t at = (uint32_t)hash_u64((uint64_t)pid << 8 | dev) % SLOTS;

@@ -62,7 +62,7 @@ static void model__leave_carried(struct model *m, uint32_t machine)
 		carried__done(&m->carried);
 }
 
-/* --- what grows: only what is allocated in whole steps, counted at their ends ---------------------------------------- */
+/* --- growth: only of blocks allocated in whole steps, counted at their ends ------------------------------------------ */
 
 static void model__count_window(struct model *m, uint32_t machine)
 {

@@ -48,7 +48,7 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns); /* a 
 void model__stayed(struct model *m, const struct event *ev); /* EV_STAYED */
 void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: counters were read */
 void model__levels_done(struct model *m);
-/* model_sampled.c: of the process whose steps are counted: one is over; a traced one begins; what is under way is none */
+/* model_sampled.c: of the process whose steps are counted: a step is over; a traced one begins; the one under way is dropped */
 void model__sample_over(struct model *m, const struct proc *p, enum paid_step what, uint64_t took_ns);
 void model__sample_begins(struct model *m, const struct proc *p);
 void model__sample_gone(struct model *m);

@@ -48,10 +48,10 @@ static void mark(struct model *m, struct proc *p, uint32_t pid, uint32_t tid, en
 
 /*
  * A process settles: its first step makes the optimizer's state, or is where memory from before the attach is seen. Such
- * steps end with more than they began with; the first that does not ends it. What goes on to grow is another matter.
+ * steps end with more than they began with; the first that does not ends it. Growth that goes on does not count.
  */
 #define SETTLING_MAX 5
-#define SETTLING_SHARE 100 /* of a step's peak: what it left behind is more than this part of it */
+#define SETTLING_SHARE 100 /* of a step's peak: it left more than this part of it */
 
 static bool is_settling(struct proc *p, const struct step_marks *s)
 {

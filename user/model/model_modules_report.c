@@ -279,7 +279,7 @@ int model__report_modules(const struct model *m, struct report *r)
 	r->modules.none.saved = f.saved ? f.saved[0].made : 0;
 	r->modules.rows = calloc(m->modules.cnt, sizeof(*r->modules.rows));
 	err = err || !r->modules.rows ? -ENOMEM : fill_all(m, &f, r);
-	for (size_t i = r->modules.cnt; i-- > 0;) { /* those in it come behind it */
+	for (size_t i = r->modules.cnt; i-- > 0;) { /* those in it come after it */
 		struct report_module *row = &r->modules.rows[i];
 
 		add_sum(&row->all, &row->own);

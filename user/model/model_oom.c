@@ -284,7 +284,7 @@ void model__oom_retried(struct model *m, const struct event *ev)
 	m->ooms->total--;
 }
 
-/* --- deaths ------------------------------------------------------------------------------------------------ */
+/* --- killed processes -------------------------------------------------------------------------------------- */
 
 /* By time alone: only where the kernel does not report its victims. */
 static bool oom_log__guesses(const struct oom_log *l)

@@ -10,9 +10,9 @@
  * allocated or freed there. A name from before the probes is reported again by the next look (model__tensor_at does not know
  * it), as is one where another block lies, and one whose address was freed, which is not kept at all.
  *
- * A forked child has its parent's objects, and so their names. What the parent has or had at that address is the parent's: the
- * child shares the pages (a loader's worker has the whole model). It counts there once, unless an operator of the child is
- * given it.
+ * A forked child has its parent's objects, and so their names. A block that the parent has or had at that address is the
+ * parent's: the child shares the pages (a loader's worker has the whole model). It counts only there, unless an operator of the
+ * child is given it.
  */
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What the traced steps of a sampled recording were made of: which steps are looked at, and their report. Those of the process
- * whose steps are counted; of several machines none, for their steps are not the same.
+ * The memory of the traced steps of a sampled recording: which steps count, and their report. Those of the process whose steps
+ * are counted; with several machines none, as their steps are not the same.
  */
 #include <errno.h>
 #include <stdlib.h>

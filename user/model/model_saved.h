@@ -21,8 +21,8 @@ void model__saved_by_node(struct model *m, const struct event *ev, const struct 
 void model__saved_read(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
 void model__saved_freed(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
 /*
- * Whether it is a parameter, a buffer or what belongs to them. What was made of a parameter in a forward (a copy of another
- * type) is not, though it has the same label: it is newer than `before`.
+ * Whether it is a parameter, a buffer, or belongs to one. A block that forward made from a parameter (a copy of another type)
+ * is not, though it has the same label: it is newer than `before`.
  */
 bool model__is_the_models(const struct block *b, uint64_t before);
 const struct block *model__saved_alive(const struct model *m, const struct proc *p, const struct saved_block *k); /* or NULL */

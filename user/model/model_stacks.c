@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Stacks into a report: those with most bytes at the peak, and what the others come to. */
+/* Stacks into a report: those with most bytes at the peak, and the sum of the others. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -400,7 +400,7 @@ static void rank__gone(struct rank *k, const struct event *ev)
 static void rank__handle(struct rank *k, const struct ranks *r, const struct event *ev)
 {
 	(void)model__handle(k->model, ev); /* there is no timeline that could fail */
-	rank__measure(k, ev->ts_ns); /* before a step begins: it may be the first one behind a gap */
+	rank__measure(k, ev->ts_ns); /* before a step begins: it may be the first one after a gap */
 	if (ev->kind == MT_EV_STEP || ev->kind == MT_EV_REGION_BEGIN)
 		rank__steps(k, r, ev);
 	else if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT)

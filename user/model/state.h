@@ -166,7 +166,7 @@ static inline bool dev_is_host(uint8_t dev)
 	return dev == MT_DEV_HOST;
 }
 
-/* A block comes to its process, goes from it: to what it has on that device, and to all that it has of that side. */
+/* Adds a block to its process, or takes it off: to its bytes on that device, and of that side (framework or malloc). */
 static inline void proc__allocated(struct proc *p, uint8_t dev, uint64_t size, bool is_peak, uint64_t ts_ns, bool traced)
 {
 	struct proc_side *on = dev_is_host(dev) ? NULL : proc__on(p, dev);

@@ -113,7 +113,7 @@ static void function_of(const struct record *r, char buf[PY_TEXT_MAX])
 		snprintf(buf, PY_TEXT_MAX, "%.120s (%.100s:%u)", name, base, (unsigned)(line & INT32_MAX));
 }
 
-/* "0/0: tensor 'x' …": which of the older compilations did not fit is not shown. */
+/* "0/0: tensor 'x' …": the id of the older compilation, which did not fit, is left out. */
 static void cut_id(char *text)
 {
 	size_t len = strspn(text, "!0123456789/_");

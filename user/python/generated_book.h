@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * generated_book: what generated.c has read of a file: entries, the names that they were given, texts, and what subgraphs
- * return. What fails leaves its reason in book.error, and the next thing that is asked does no harm.
+ * generated_book: generated.c's data of a file: entries, their names, texts, and results of subgraphs. A function that
+ * fails sets book.error; later calls do no harm.
  */
 #ifndef MT_PYTHON_GENERATED_BOOK_H
 #define MT_PYTHON_GENERATED_BOOK_H
@@ -24,7 +24,7 @@ enum book_flag {
 	IS_FILLED = 8,
 	IS_RESULT = 16, /* of an operator: its shape is the one in assert_size_stride */
 	IS_RETURNED = 32,
-	IS_OF_SUBGRAPH = 64, /* what a subgraph returned; there may be several: one for each branch */
+	IS_OF_SUBGRAPH = 64, /* result of a subgraph; there may be several: one for each branch */
 	IS_SAME = 128,	     /* another name of its parent */
 };
 
@@ -49,7 +49,7 @@ struct book_name {
 
 struct book_function {
 	uint32_t first, cnt; /* of book.returned */
-	int is_output;	     /* what it returns is an output */
+	int is_output;	     /* its result is an output */
 };
 
 struct book_use {
@@ -64,7 +64,7 @@ struct book {
 	uint32_t scope, scopes;	     /* BOOK_FILE_SCOPE: in no function */
 	unsigned indent;	     /* of the function's `def` */
 	struct book_function *functions;
-	struct book_use *uses;	     /* of what subgraphs return */
+	struct book_use *uses;	     /* of results of subgraphs */
 	uint32_t *returned;	     /* entries, by function */
 	uint32_t functions_cnt, functions_cap, uses_cnt, uses_cap, returned_cnt, returned_cap;
 	int is_partition;
@@ -80,7 +80,7 @@ struct book_filler {
 
 /* A text's place; 0: it is empty, or there is no memory. */
 uint32_t book__keep(struct book *p, const char *at, size_t len);
-/* What a name was last given in a scope: an entry, or in BOOK_FILE_SCOPE a function; BOOK_NONE. */
+/* The last value of a name in a scope: an entry, or in BOOK_FILE_SCOPE a function; BOOK_NONE. */
 uint32_t book__given(struct book *p, const struct lex_token *t, uint32_t scope);
 /* The same in the scope of now. */
 uint32_t book__entry(struct book *p, const struct lex_token *t);
@@ -89,13 +89,13 @@ uint32_t book__add(struct book *p, const struct lex_statement *s, const struct l
 /* `at` and its parents, up to the first that is filled; at: BOOK_NONE is fine. */
 void book__fill(struct book *p, uint32_t at, const struct book_filler *by);
 void book__mark_output(struct book *p, uint32_t at);
-/* A subgraph's function begins, an entry is what the last of them returns, an entry is what another returned. */
+/* A subgraph's function begins; an entry is the result of the last of them; an entry is another's result. */
 void book__add_function(struct book *p, const struct lex_token *t);
 void book__add_returned(struct book *p, uint32_t e);
 void book__add_use(struct book *p, uint32_t e, uint32_t function);
 /* Results of subgraphs are outputs where their uses are. A caller stands behind the functions that it calls. */
 void book__mark_subgraphs(struct book *p);
-/* Which buffers took over the memory of another. */
+/* Notes the buffers that took over the memory of another. */
 void book__tell_reuse(struct book *p);
 /* Frees the room to grow: a file lives long. */
 void book__fit(struct book *p);

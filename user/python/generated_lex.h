@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * generated_lex: Python text as statements, and a statement as tokens. Linear in the text, whatever it holds; nothing is
- * copied or kept. What never closes (a bracket, a string of three quotes) goes on to the end of the text.
+ * copied or kept. An unclosed bracket or string of three quotes goes on to the end of the text.
  */
 #ifndef MT_PYTHON_GENERATED_LEX_H
 #define MT_PYTHON_GENERATED_LEX_H
@@ -12,7 +12,7 @@
 enum lex_kind {
 	LEX_END = 0,
 	LEX_NAME,   /* of ASCII letters, digits and _ */
-	LEX_NUMBER, /* what begins with a digit */
+	LEX_NUMBER, /* a token that begins with a digit */
 	LEX_STRING, /* with its quotes, without its prefix, which is a name before it */
 	LEX_COMMENT, /* without the end of its line */
 	LEX_NEWLINE,

@@ -28,7 +28,7 @@ int dotted_is_maker(const struct words_dotted *d); /* empty_strided_cpu … */
 int dotted_is_operator(const struct words_dotted *d);
 /* "buf7", "pool0", "workspace_1": inductor's names of its own memory. */
 int words__is_buffer(const struct lex_token *t);
-/* "torch.ops.aten.mm.default" is aten.mm; "triton_poi_fused_add_0.run" is what it runs. 0: it is too long. */
+/* "torch.ops.aten.mm.default" is aten.mm; "triton_poi_fused_add_0.run" is the kernel. 0: it is too long. */
 uint32_t words__keep_kernel(struct book *p, const struct words_dotted *d);
 /*
  * "float32[512,512]" of a call's arguments, behind its bracket: the first tuple among them, and the first `torch.TYPE`; where

@@ -79,7 +79,7 @@ static int take_tensor(void *ctx, uint64_t obj, const struct py_type *type)
 	return keep(&s->found, obj, held->set);
 }
 
-/* --- what has most of them --------------------------------------------------------------------------------------------- */
+/* --- the container of most of them ------------------------------------------------------------------------------------- */
 
 static int count_edge(void *ctx, const struct edge *e)
 {

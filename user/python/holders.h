@@ -20,7 +20,7 @@
 #define PY_HELD_LEAST 4
 #define PY_HELD_PATH_MAX 512
 
-/* Memory that grows, and which set of it that is. */
+/* Memory that grows, and its set. */
 struct py_held {
 	uint64_t data;
 	uint32_t set; /* below PY_HELD_SETS */

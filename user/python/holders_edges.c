@@ -27,7 +27,7 @@ struct module_of {
 	uint64_t dict, name;
 };
 
-/* --- what an object is ---------------------------------------------------------------------------------------------- */
+/* --- kinds of objects ----------------------------------------------------------------------------------------------- */
 
 static int add_module(void *ctx, uint64_t key, uint64_t value)
 {
@@ -84,7 +84,7 @@ enum holds hunt__kind(struct hunt *h, const struct py_type *type)
 	return k ? k->kind : HOLDS_NOTHING;
 }
 
-/* --- what it refers to ------------------------------------------------------------------------------------------------ */
+/* --- references of an object ------------------------------------------------------------------------------------------ */
 
 struct telling {
 	edge_fn fn;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* holders_edges: what an object refers to, and the way up from one to a name. Only holders.c includes this. */
+/* holders_edges: references of an object, and the way up from it to a name. Only holders.c includes this. */
 #ifndef MT_PYTHON_HOLDERS_EDGES_H
 #define MT_PYTHON_HOLDERS_EDGES_H
 
@@ -29,7 +29,7 @@ void hunt__done(struct hunt *h);
 enum holds hunt__kind(struct hunt *h, const struct py_type *type);
 /* 0; -EAGAIN: torn, some may have been reported; fn's. */
 int hunt__each_edge(struct hunt *h, uint64_t obj, enum holds kind, edge_fn fn, void *ctx);
-/* By what name it is reached. 0, -ENOMEM, -EAGAIN. */
+/* The name by which it is reached. 0, -ENOMEM, -EAGAIN. */
 int hunt__name(struct hunt *h, uint64_t obj, struct py_holder *ret);
 #define PY_FUNCTION_CLOSURE 72
 

@@ -3,7 +3,7 @@
 
 #define NO_LINE_310 -128
 
-/* Pairs: bytes of code, lines further; what was added so far holds for the bytes of its own pair. */
+/* Pairs: bytes of code, lines further; the sum so far is the line of the pair's bytes. */
 static int64_t line_310(const uint8_t *t, size_t len, int64_t line, uint64_t at)
 {
 	uint64_t end = 0;

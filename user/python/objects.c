@@ -99,7 +99,7 @@ static uint32_t bases_of(struct py *p, uint64_t type)
 	return bases;
 }
 
-/* A type's own type is a type: what no other object has. */
+/* A type's own type is a type, unlike that of other objects. */
 static int is_type(struct py *p, uint64_t type, uint32_t *ret_flags)
 {
 	uint64_t meta = py_snap__ptr(p->snap, type + OB_TYPE), flags;
@@ -180,7 +180,7 @@ int py__type_name(struct py *p, uint64_t type, char buf[PY_TEXT_MAX])
 
 /* --- strings ------------------------------------------------------------------------------------------- */
 
-/* Control characters, halves of a pair: what no name has. */
+/* Control characters, halves of a pair: no name has them. */
 static int is_of_no_name(uint32_t c)
 {
 	return c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;

@@ -382,7 +382,7 @@ static void check_roots(struct py_reader *r)
 	r->roots_cnt = kept;
 }
 
-/* --- what is reported -----------------------------------------------------------------------------------  */
+/* --- what is reported ----------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct py_reader *r, struct py_name *n)
 {
@@ -457,7 +457,7 @@ static int is_all_read(const struct py_reader *r)
 	return 1;
 }
 
-/* A root that was seen for the first time may be a part of what could not be read. */
+/* A root that was seen for the first time may be a part of a module that could not be read. */
 static void see_root(const struct py_reader *r, struct root *root)
 {
 	root->seen = 1;

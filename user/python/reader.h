@@ -81,7 +81,7 @@ void py_reader__free(struct py_reader *r); /* NULL is fine */
  */
 int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look *ret);
 /*
- * The code object of what torch.nn.Module runs when a module is called: its first local variable is that module. 0;
+ * The code object that torch.nn.Module runs when a module is called: its first local variable is that module. 0;
  * -ENOENT: torch's modules have not been imported; -EAGAIN, or it is not as expected: -ENOTSUP.
  */
 int py_reader__call(struct py_reader *r, uint64_t code_type, uint64_t *ret_code);

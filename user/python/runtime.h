@@ -26,7 +26,7 @@ struct py_runtime {
 	uint64_t code_type; /* of PyCode_Type */
 	uint64_t eval_start, eval_end; /* of _PyEval_EvalFrameDefault; 0: no symbol */
 	const struct lib *lib; /* the file that has the interpreter; as good as the target's libraries */
-	uint64_t bias;	       /* what to add to that file's vaddrs */
+	uint64_t bias;	       /* to add to that file's vaddrs */
 };
 
 /*

@@ -223,7 +223,7 @@ static void read_piece(struct py_snap *s, uint64_t piece, struct slot *slot, uns
 		read_page(s, slot, i);
 }
 
-/* The slot that has the piece, having read what the look before needed of it, or all. */
+/* The slot of the piece, with the pages read that the look before needed, or all. */
 static struct slot *find_piece(struct py_snap *s, uint64_t piece)
 {
 	struct slot *set = s->slots[set_of(piece)];
@@ -347,7 +347,7 @@ size_t py_snap__kept_bytes(const struct py_snap *s)
 	return s->trace.pages_cnt * sizeof(*s->trace.pages) + s->trace.words_cnt * sizeof(*s->trace.words);
 }
 
-/* --- what a look rested on ---------------------------------------------------------------------------- */
+/* --- the words that a look read ----------------------------------------------------------------------- */
 
 void py_snap__needs(struct py_snap *s, uint64_t addr, uint64_t value, enum py_word what)
 {

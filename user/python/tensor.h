@@ -42,8 +42,8 @@ int py_torch__may_train(const struct py_torch *t, struct py *p, uint64_t impl);
 /* TensorImpl of a tensor's .grad; 0: none, or of a class without memory and parts. */
 uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl);
 /*
- * Indices and values of a sparse tensor (COO): 0, -ENOENT, or -EAGAIN: it is none, or torn. They are the two tensors behind
- * its numbers of dimensions whose sizes fit these, and each other. Indices that are a part of something larger are left out:
+ * Indices and values of a sparse tensor (COO): 0, -ENOENT, or -EAGAIN: not sparse, or torn. They are the two tensors behind
+ * its numbers of dimensions whose sizes fit these, and each other. Indices that are a part of a larger tensor are left out:
  * ret[0].impl is 0.
  */
 enum { PY_INDICES = 0, PY_VALUES = 1, PY_SPARSE_PARTS = 2 };

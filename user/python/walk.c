@@ -59,7 +59,7 @@ static size_t maps_bytes(const struct walk_state *s)
 	       map__bytes(&s->held_paths) + map__bytes(&s->data) + map__bytes(&s->grads);
 }
 
-/* What the tables of walks before have room for: each may have had its own that was large. */
+/* Room kept by tables of earlier walks: another one may have been large in each. */
 static size_t has_room_for(const struct walk *w)
 {
 	const struct walk_state *s = w->state;
@@ -135,7 +135,7 @@ int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, con
 	int r = begin(w);
 
 	py_snap__trace(w->py->snap, !w->is_untraced);
-	py__forget_types(w->py); /* what they rest on belongs to the trace */
+	py__forget_types(w->py); /* the words that they were read from belong to the trace */
 	r = r ? r : walk__read_modules(w, modules, modules_cnt);
 	if (!r)
 		calibrate(w);

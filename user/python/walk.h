@@ -22,9 +22,9 @@ enum { WALK_MODULE = 0, WALK_OPTIMIZER = 1, WALK_TENSOR = 2 };
 #define WALK_PATH_MAX 900
 #define WALK_TORN_KEPT 64
 /*
- * What a look keeps of one process, with what the reader keeps of each name and module. A made-up heap costs its process a
- * few bytes a name, and us the path to it: 600,000 behind paths of 840 bytes took 700 MB. A job of 60,000 parameters with
- * gradients and AdamW's state takes 130. With the trace of a look (python/snap.h) it is 256 MiB.
+ * Bytes that a look keeps of one process, with the reader's of each name and module. A made-up heap costs its process a
+ * few bytes a name, and memtrace the path to it: 600,000 behind paths of 840 bytes took 700 MB. A job of 60,000 parameters
+ * with gradients and AdamW's state takes 130 MB. With the trace of a look (python/snap.h) it is 256 MiB.
  */
 #define WALK_BYTES_MAX (192u << 20)
 #define WALK_TOLD_BYTES 96
@@ -50,7 +50,7 @@ struct py_module {
 	uint64_t root;
 	uint32_t path; /* in struct walk's text; "" of a root */
 	uint64_t hash; /* the reader's, of all this; 0: not yet */
-	uint8_t is_bare; /* a root, and there are no tensors in it: a loss, or what torch.compile makes of a module */
+	uint8_t is_bare; /* a root without tensors: a loss, or a module made by torch.compile */
 };
 
 struct walk {

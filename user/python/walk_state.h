@@ -70,7 +70,7 @@ struct walk_state {
 	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
 };
 
-/* --- walk_tables.c: memory is counted as it is kept; -ENOSPC: no more, and the walk ends there ---- */
+/* --- walk_tables.c: memory is counted as it is kept; -ENOSPC: no more, and the walk ends there -------------- */
 
 int walk__keep(struct walk *w, size_t bytes);
 /* Room for one more; *cap grows. */

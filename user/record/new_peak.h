@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * new_peak: whether a device holds so much more than ever before that somebody will want to see it (--on-new-peak).
+ * new_peak: whether a device holds so much more than ever before that the window is to be written (--on-new-peak).
  *
- * Peaks go in, from time to time; yes comes out once for each, when it is over: nothing was higher for a second. Memory
- * that rises on and on is shown every ten seconds. What is reached while the trace finds out what there is counts for nothing.
+ * Peaks go in, from time to time; true comes out once for each, when it is over: nothing was higher for a second. For memory
+ * that keeps rising, every ten seconds. Peaks at the beginning, while older memory is still being found, do not count.
  * Reads no clock; owns nothing.
  */
 #ifndef MT_RECORD_NEW_PEAK_H
@@ -17,7 +17,7 @@
 #define NEW_PEAK_PAUSE_NS 10000000000ull
 
 struct new_peak {
-	double share; /* of the last one that was shown, to be above it; 0: nobody wants any */
+	double share; /* to be above the last one that was reported; 0: none are wanted */
 	uint64_t begin_ns, since_ns, risen_ns; /* since: one waits to be shown; 0: none does */
 	uint64_t shown[256], seen[256]; /* by enum mt_dev */
 };

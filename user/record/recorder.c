@@ -20,7 +20,7 @@
 #include "record/dump.h"
 
 #define WINDOWS_MAX 64 /* files of one trace */
-#define WINDOWS_PEAKS (WINDOWS_MAX / 2) /* of them for new peaks; the rest is for what somebody asks for, or was refused */
+#define WINDOWS_PEAKS (WINDOWS_MAX / 2) /* of them for new peaks; the rest is for requests and refusals */
 #define DISK_QUIET_NS 1000000000ull  /* a wait for the disk is not reported before this */
 #define DISK_WAIT_NS 10000000000ull  /* … and it ends after this */
 

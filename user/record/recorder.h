@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * recorder: where the events of a session end up on disk: from the start, from a key on (record/past.h), or the last while of
- * them when somebody asks (record/window.h). Without any of these it does nothing.
+ * recorder: writes the events of a session to disk: from the start, from a key on (record/past.h), or only the latest stretch
+ * on request (record/window.h). Without any of these it does nothing.
  *
  * A recording that fails in the middle is no error of the trace: it is printed once on stderr, and the trace goes on.
  */

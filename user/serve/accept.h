@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * accept: which form of metrics a client wants, and whether packed, from its Accept headers, as Prometheus' content
- * negotiation has it: of what we have, that of the highest q; the older text form if there is nothing of ours in it, or no
+ * negotiation has it: of our forms the one of the highest q; the older text form if it names none of ours, or there is no
  * header.
  */
 #ifndef MT_SERVE_ACCEPT_H

@@ -66,7 +66,7 @@ static void calm(int eventfd)
 	(void)!read(eventfd, &times, sizeof(times));
 }
 
-/* --- answers ----------------------------------------------------------------------------------------------  */
+/* --- answers ---------------------------------------------------------------------------------------------- */
 
 /* MemTotal and MemAvailable; 0: cannot be read. */
 static void machine_memory(uint64_t *ret_all, uint64_t *ret_available)

@@ -98,7 +98,7 @@ static void fail(const struct request *q, int code, const char *message)
 	fputs("}}", q->out);
 }
 
-/* --- this server ------------------------------------------------------------------------------------------  */
+/* --- this server ------------------------------------------------------------------------------------------ */
 
 static void put_self(const struct mcp *m, FILE *out)
 {

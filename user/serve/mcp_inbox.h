@@ -3,8 +3,7 @@
  * mcp_inbox: lines of a client that have come and are not answered yet. While a tool runs they wait, but for those that
  * cannot: a ping is answered, and a cancelled request is dropped.
  *
- * Holds MCP_INBOX_MAX bytes; what comes after them stays in the pipe. Of a line that is too long it keeps enough to know
- * that.
+ * Holds MCP_INBOX_MAX bytes; what comes after them stays in the pipe. Of too long a line it keeps enough to know so.
  */
 #ifndef MT_SERVE_MCP_INBOX_H
 #define MT_SERVE_MCP_INBOX_H

@@ -51,7 +51,7 @@ void server__stop(struct server *s); /* NULL is fine */
 int server__fd(const struct server *s); /* can be read: call server__run */
 void server__run(struct server *s);
 size_t server__listeners(const struct server *s);
-/* The latest news for everyone who listens, as one event: text of one line. -ENOMEM. */
+/* The latest message for all listeners, as one event: text of one line. -ENOMEM. */
 int server__push(struct server *s, const char *text, size_t len);
 
 #endif

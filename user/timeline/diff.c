@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What adds up in a trace (allocations, bytes, byte·time) is taken as the difference of two reports of it, one at each
- * end of the stretch. Labels come later than what they label, by a step or two: as late at one end as at the other.
+ * Values that add up in a trace (allocations, bytes, byte·time) are differences of two reports of it, one at each end of the
+ * stretch. Labels come a step or two after their blocks: as late at one end as at the other.
  */
 #include "timeline/diff.h"
 

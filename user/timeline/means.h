@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * means: live bytes of each operator, of each region and of each stack, on average over a stretch of time, from the decisions:
- * of what was traced in it (TL_GAP).
+ * over the traced part of it (TL_GAP).
  * Grows with the names and the nodes of stacks, of which there are NAMES_MAX and EV_STACKS_MAX at most.
  */
 #ifndef MT_TIMELINE_MEANS_H

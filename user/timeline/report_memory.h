@@ -28,7 +28,7 @@ struct series {
 
 struct report_cat {
 	uint64_t live, at_peak, byte_ns;
-	int64_t plain; /* more (or less) at the peak in plain words: where torch.profiler's mislead (graph__plain()) */
+	int64_t plain; /* more (or less) at the peak by plain category, where torch.profiler's mislead (graph__plain()) */
 };
 
 static inline uint64_t report_cat__plain(const struct report_cat *c)
@@ -53,7 +53,7 @@ enum report_backend {
 struct report_segments {
 	uint8_t seen;	  /* a driver call was seen: kinds, live, peak mean something */
 	uint8_t totals;	  /* the caching allocator reported its own: allocated, reserved */
-	uint8_t requests; /* … and what was asked of it: requested */
+	uint8_t requests; /* … and the sizes asked for: requested */
 	uint8_t backend;  /* enum report_backend */
 	struct report_seg kinds[MT_SEG_MAX];
 	uint64_t live, peak, peak_ts_ns; /* of the device's own memory: without PINNED, REGISTERED, IMPORTED, RESERVED */
@@ -73,7 +73,7 @@ struct report_segments {
 	uint64_t comms_made, comms_ended;	/* communicators */
 	uint64_t graphs, launches, graph_peak;	/* CUDA graphs that have memory of their own; the most that one needs */
 	/* layers that add up: driver = allocator + others, allocator = tensors + rounding + late + private_free + unused */
-	uint64_t driver;    /* live, and what was reserved before the attach */
+	uint64_t driver;    /* live, and reserved before the attach */
 	uint64_t allocator; /* of it, the framework's */
 	uint64_t tensors, unused, others;
 	uint64_t private_free; /* of the allocator's, in no block, in private pools in use: not available to others */
@@ -126,7 +126,7 @@ struct report_dev {
 	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; reported there */
 	struct report_cat cats[CAT_MAX];
 	struct series series;
-	struct report_high highs[REPORT_HIGHS]; /* of the last 16 seconds, by time: what they were made of, unlike series */
+	struct report_high highs[REPORT_HIGHS]; /* of the last 16 seconds, by time, with categories, which series lack */
 	unsigned highs_cnt;
 };
 

@@ -9,8 +9,8 @@
 #include "timeline/timeline.h"
 
 /*
- * What adds up over modules: of the module alone (the innermost one), or with all that is in it. live_count, live and at_peak
- * are of what it made, and of what no module made that it has by name: parameters, buffers, and the optimizer's state of them.
+ * Sums of a module: of it alone (the innermost one), or with all that is in it. live_count, live and at_peak are of blocks
+ * that it made, and of those that no module made and it holds by name: parameters, buffers, and the optimizer's state of them.
  */
 struct report_module_sum {
 	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */
@@ -29,7 +29,7 @@ struct report_module {
 	uint32_t depth;
 	uint32_t row; /* the same in all reports of one model, also before its name is known */
 	char *name;  /* path from its root: "layers.0.linear1"; "" of a root, NULL: not known */
-	char *root;  /* label of that root: its class, "#2" behind the second of that class; "" not known */
+	char *root;  /* label of that root: its class, "#2" after the second of that class; "" not known */
 	char *class; /* "Linear" */
 	uint64_t calls;
 	struct report_module_sum own, all;
@@ -84,7 +84,7 @@ struct report_saved_row {
 	char *root, *class; /* root as module; class "": not known */
 	char *recompute; /* the innermost module within which they are made and needed: "layers.*"; NULL: none, or not known */
 	char *op, *region; /* "" none */
-	char *node;	   /* the backward node that used them, or let go of them, last */
+	char *node;	   /* the backward node that used or freed them last */
 	uint64_t bytes, cnt, largest;
 };
 

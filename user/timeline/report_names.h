@@ -14,7 +14,7 @@ struct report_tensor {
 	uint8_t dev, cat;
 	uint8_t kind; /* enum ev_tensor */
 	char *path;   /* "layers.0.weight" */
-	char *root;   /* class of the module that the path begins at, "#2" behind the second one of that class */
+	char *root;   /* class of the module that the path begins at, "#2" after the second one of that class */
 	char *type;   /* "float32[512,512]" */
 	char *key;    /* of an optimizer's state: "exp_avg"; else "" */
 };

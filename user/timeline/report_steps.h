@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* report_steps: what a traced step of a sampled recording is made of on average, and how sure that is (docs/sampling.md). */
+/* report_steps: the memory of a traced step of a sampled recording on average, with its error (docs/sampling.md). */
 #ifndef MT_TIMELINE_REPORT_STEPS_H
 #define MT_TIMELINE_REPORT_STEPS_H
 

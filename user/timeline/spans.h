@@ -57,7 +57,7 @@ unsigned spans__procs_of_step(const struct spans *s, uint64_t number);
 /* The step that was under way then; false: none was. Of several processes from the first begin to the last end. */
 bool spans__of_time(const struct spans *s, uint64_t ts_ns, const uint32_t *pids, size_t cnt, struct span *ret,
 		    uint64_t *ret_number);
-/* The one that ended last, of those in which no gap was, of whichever of these processes. false: there is none. */
+/* The last step to end without a gap in it, of any of these processes. false: there is none. */
 bool spans__last_traced(const struct spans *s, const uint32_t *pids, size_t cnt, struct span *ret, uint64_t *ret_number);
 /* Lowest and highest number of theirs; false: there is no step at all. */
 bool spans__numbers(const struct spans *s, const uint32_t *pids, size_t cnt, uint64_t *ret_first, uint64_t *ret_last);

@@ -350,7 +350,7 @@ static enum whose_line whose_line(const char *path)
 
 	if (has_any(path, torch, sizeof(torch) / sizeof(*torch)))
 		return LINE_TORCH;
-	/* "<frozen importlib._bootstrap>", "<string>": nobody can open that */
+	/* "<frozen importlib._bootstrap>", "<string>": no files */
 	return path[0] == '<' || has_any(path, installed, sizeof(installed) / sizeof(*installed)) ? LINE_INSTALLED : LINE_OWN;
 }
 

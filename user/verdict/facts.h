@@ -127,8 +127,8 @@ struct facts_beside facts_of_beside(const struct report *r);
 /* The last refusal, or kill by the OOM killer; NULL: there was none. */
 const struct report_oom *facts_refusal(const struct report *r);
 /*
- * The most that was live in the first half of the time up to it (RSS, of who was killed), if that is a fifth less or more than
- * that. Of several processes only sums are kept: nothing is known then.
+ * The most that was live in the first half of the time up to it (for a killed process its RSS), if that is lower by a fifth or
+ * more. Of several processes only sums are kept: nothing is known then.
  */
 struct facts_rise {
 	uint64_t before, ns; /* ns before it; 0: it had not risen */

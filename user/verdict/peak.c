@@ -32,8 +32,8 @@ static uint64_t at_peak(const struct report_dev *d, enum category c)
 }
 
 /*
- * What Python calls one: what an optimizer makes of them as it steps counts as PARAMETER, too (docs/categories.md). Where
- * Python was not read, or the process has ended, as much as has gradients then.
+ * Parameters by Python's word: blocks that an optimizer makes from them as it steps count as PARAMETER, too
+ * (docs/categories.md). Where Python was not read, or the process has ended: as many bytes as gradients have then.
  */
 static uint64_t parameters_of(const struct report *r, const struct report_dev *d, uint8_t phase)
 {
@@ -87,8 +87,8 @@ static uint64_t made_by_step(const struct report *r, const struct report_dev *d,
 }
 
 /*
- * torch.profiler calls what an optimizer makes as it steps PARAMETER or ACTIVATION, by what goes into it. Of parameters the
- * rest is such where Python's names, or what regions made, say so.
+ * torch.profiler labels what an optimizer makes as it steps PARAMETER or ACTIVATION, by its inputs. So bytes labelled PARAMETER
+ * beyond the real parameters are the optimizer's, as known from Python's names or the regions' allocations.
  */
 static void parts_of(const struct report *r, const struct report_dev *d, uint8_t phase, uint64_t sums[CAT_MAX + 1])
 {

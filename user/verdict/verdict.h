@@ -59,15 +59,15 @@ struct verdict {
 	size_t cnt;
 };
 
-/* What steps took longer is far more than tracing can have cost: other work on the machine slowed them. */
+/* Steps took longer by far more than tracing can have cost: other work on the machine slowed them. */
 int verdict_price_is_others(const struct report *r);
 
 /*
- * file: the recording as it is typed in a shell, for commands, which are about what of it the report is of; NULL: none is kept,
+ * file: the recording as typed in a shell, for commands, which cover the same part of it as the report; NULL: none is kept,
  * and commands begin with making one.
  */
 void verdict__of(struct verdict *v, const struct report *r, const char *file);
-/* How many jobs that have nothing to do with one another had memory: of more than one nobody is "the" process. */
+/* How many jobs that have nothing to do with one another had memory: with more than one there is no main process. */
 size_t verdict_jobs(const struct report *r);
 size_t verdict_jobs_on(const struct report *r, const struct report_dev *d); /* that had some on it */
 const char *verdict_command(const struct verdict_line *l); /* the end of its `next`; "" none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * clean: a string of the target for files that other programs parse: valid UTF-8 and nothing in it that
- * controls a terminal, turns or hides text. Each byte or character that is not so becomes U+FFFD.
+ * clean: a string of the target for files that other programs parse: valid UTF-8, without characters
+ * that control a terminal, reverse or hide text. Every other byte or character becomes U+FFFD.
  */
 #ifndef MT_VIEW_CLEAN_H
 #define MT_VIEW_CLEAN_H

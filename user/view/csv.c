@@ -51,7 +51,7 @@ void csv_quote(struct outbuf *o, const char *text, size_t len)
 
 /* --- tables ---------------------------------------------------------------------------------------------- */
 
-/* What people alone are shown of the end is in it, unless JSON has a column of that name. */
+/* Columns that only people are shown, at the end, unless JSON has one of that name. */
 static int is_for_csv(const struct table *t, const struct column *c)
 {
 	if ((c->only && !(c->only & t->variant)) || c->shown_if == drawn_then)

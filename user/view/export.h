@@ -16,10 +16,10 @@ extern const struct export_format export_openmetrics, export_sqlite, export_html
 const char *tl_kind_name(uint8_t kind); /* "create" …, NULL: unknown */
 const char *tl_cat_name(uint8_t cat);
 
-/* The name without a .gz behind it ends so. A NULL path does not. */
+/* Does the name, without a final .gz, end with suffix? A NULL path does not. */
 int export_has_suffix(const char *path, const char *suffix);
-int export_is_gzip(const char *path); /* ends in .gz: what is written to `out` reaches the disk compressed */
-/* --device; without it, what the report counts: the framework's devices, or malloc's where there is no other. */
+int export_is_gzip(const char *path); /* ends in .gz: `out` reaches the disk compressed */
+/* --device; without it, the devices that the report counts: the framework's, or malloc's if there is no other. */
 int export_wants_dev(const struct export_to *to, uint8_t dev);
 /* The first of JSON Lines of a part: {"t":…,"ev":"filter","filter":{…}}. Of all there is none. */
 void export_part_line(struct outbuf *o, const struct export_to *to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* filter_said: which part of a recording was asked for, for views to say so. */
+/* filter_said: the options that chose a part of a recording, for views to show. */
 #ifndef MT_VIEW_FILTER_SAID_H
 #define MT_VIEW_FILTER_SAID_H
 
@@ -8,7 +8,7 @@
 
 struct json;
 
-/* What was asked for, as it was typed. */
+/* The options, as they were typed. */
 struct filter_said {
 	const char *at, *from, *to;  /* --at, --from, --to; NULL: not given */
 	int dev, category;	     /* -1: not given */
@@ -18,7 +18,7 @@ struct filter_said {
 	int64_t rank;		     /* -1 */
 };
 
-void filter_json(struct json *j, const struct filter_said *f); /* "filter": what was given of it */
+void filter_json(struct json *j, const struct filter_said *f); /* "filter": those that were given */
 /* "category ACTIVATION, module block"; returns buf, empty if nothing was. */
 const char *filter_words(const struct filter_said *f, char *buf, size_t size);
 

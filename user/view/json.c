@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Our own and not a library's: exports are far too long to be built as a tree first, sizes are
- * unsigned 64 bit (jansson's integers are signed), and libraries refuse strings that are no UTF-8,
- * where a report must be written all the same.
+ * Not a library: exports are far too long to be built as a tree first, sizes are unsigned 64 bit
+ * (jansson's integers are signed), and libraries refuse strings that are not UTF-8, with which a
+ * report must be written even so.
  */
 #include "view/json.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * json: a streaming writer. What it writes is always valid JSON in valid UTF-8: bytes that are no
- * UTF-8 become U+FFFD, control and invisible characters are escaped, numbers that are not finite become null.
+ * json: a streaming writer. Its output is always valid JSON in valid UTF-8: bytes that are not UTF-8 become
+ * U+FFFD, control and invisible characters are escaped, numbers that are not finite become null.
  *
  * Keys are literals of ours. `key` is NULL inside an array and for the outermost value.
  */
@@ -39,7 +39,7 @@ void json__str(struct json *j, const char *key, const char *text); /* NULL reads
 void json__str_or_null(struct json *j, const char *key, const char *text);
 void json__hex(struct json *j, const char *key, uint64_t v); /* as a string */
 void json__null(struct json *j, const char *key);
-/* What is JSON already, without what stands between its tokens. */
+/* A value that is JSON already, without the space between its tokens. */
 void json__raw(struct json *j, const char *key, const char *value, size_t len);
 
 /* A quoted string alone. */

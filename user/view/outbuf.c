@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * stdio's formatting is what an export of millions of lines spends its time in, not the writing: a
- * printf of ten fields takes 1 µs, two digits a step from a table takes 10 ns a number.
+ * An export of millions of lines spends its time in stdio's formatting, not in writing: a printf of
+ * ten fields takes 1 µs, two digits a step from a table takes 10 ns a number.
  */
 #include "view/outbuf.h"
 
@@ -74,7 +74,7 @@ void outbuf__printf(struct outbuf *o, const char *fmt, ...)
 		outbuf__put(o, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
-/* Room for a number, right where it will stand. */
+/* Room for a number, in its final place. */
 static char *outbuf__room(struct outbuf *o)
 {
 	if (OUTBUF_BYTES - o->len < OUTBUF_ROOM)

@@ -21,9 +21,9 @@ struct outbuf {
 };
 
 int outbuf__init(struct outbuf *o, FILE *f); /* 0 or -ENOMEM */
-/* Writes what is buffered and flushes the FILE: 0 or the first error. */
+/* Writes buffered bytes and flushes the FILE: 0 or the first error. */
 int outbuf__flush(struct outbuf *o);
-void outbuf__done(struct outbuf *o); /* drops what is buffered */
+void outbuf__done(struct outbuf *o); /* drops buffered bytes */
 void outbuf__drain(struct outbuf *o);
 void outbuf__put_long(struct outbuf *o, const char *data, size_t len);
 void outbuf__printf(struct outbuf *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -56,7 +56,7 @@ void outbuf__u64(struct outbuf *o, uint64_t v);
 void outbuf__i64(struct outbuf *o, int64_t v);
 void outbuf__hex(struct outbuf *o, uint64_t v); /* 0x… */
 
-/* What stands before a number, and the number. */
+/* The text before a number, and the number. */
 #define outbuf__lit_u64(o, literal, v) (outbuf__lit(o, literal), outbuf__u64(o, v))
 
 #endif

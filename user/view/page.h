@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * page: lines of aligned cells for people, with colour where asked. Cells are counted in columns of
- * the terminal, not in bytes; whatever came from the target passes text_fit first.
+ * the terminal, not in bytes; text of the target passes text_fit first.
  */
 #ifndef MT_VIEW_PAGE_H
 #define MT_VIEW_PAGE_H
@@ -15,13 +15,13 @@
 enum page_style { STYLE_PLAIN = 0, STYLE_BOLD, STYLE_RED, STYLE_DIM };
 
 #define PAGE_WIDTH 100	   /* where there is no terminal */
-#define PAGE_WIDTH_MIN 72 /* what the fixed columns need; narrower terminals wrap */
+#define PAGE_WIDTH_MIN 72 /* for the fixed columns; narrower terminals wrap */
 
 struct page {
 	struct outbuf o;
 	int color;
 	unsigned width;	    /* columns a line may have */
-	uint8_t is_narrow;  /* of a terminal: what does not fit is left out of a table */
+	uint8_t is_narrow;  /* of a terminal: columns that do not fit are left out of a table */
 };
 
 struct view_opts;
@@ -39,7 +39,7 @@ void page__style(struct page *p, enum page_style style);
 /* One cell, filled up with blanks: cols > 0 left-aligned, cols < 0 right-aligned. Cut if too long. */
 void page__cell(struct page *p, const char *text, int cols);
 void page__path(struct page *p, const char *text, int cols); /* the same of a module's or tensor's path */
-void page__begin_of(struct page *p, const char *text, int cols); /* what is too long loses its end */
+void page__begin_of(struct page *p, const char *text, int cols); /* too long a text loses its end */
 void page__end_line(struct page *p);
 void page__heading(struct page *p, const char *text); /* an empty line, then a bold one */
 /* "  … and 12 more operators (--top)", where a table shows fewer than there are. */

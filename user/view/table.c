@@ -155,7 +155,7 @@ static unsigned least_of(const struct table_lines *l, unsigned i)
 	return c->text.gap + (c->cols ? c->cols(l->d) : c->text.cols);
 }
 
-/* Too narrow a terminal: the last columns go, but for those that may be of any width. */
+/* Too narrow a terminal: the last columns are left out, except those of any width. */
 static void leave_out(struct table_lines *l, unsigned width, int spare)
 {
 	int left = (int)width - INDENT - spare;
@@ -171,7 +171,7 @@ static void leave_out(struct table_lines *l, unsigned width, int spare)
 	}
 }
 
-/* What is left of the width goes to the wide columns by their parts, and what that leaves to the widest of them. */
+/* Spare width goes to the wide columns by their parts, and the rest of it to the widest of them. */
 static void lay_out(struct table_lines *l, unsigned width, int spare)
 {
 	unsigned wide = 0, widest = 0;

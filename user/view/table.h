@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * table: a table is its columns, a line each, and the rows that a view has of it. The same line says what a cell is called in
- * JSON, where it stands in the report for people and in the terminal interface, and how it is read from the row.
+ * table: a table is its columns, a line each, and a view's rows. The same line has a cell's key in JSON, its place in the
+ * report for people and in the terminal interface, and how it is read from the row.
  *
- * A cell is a field of the row (OF), or what a function makes of the row (VIA). In JSON columns stand in the order of their
+ * A cell is a field of the row (OF), or the result of a function (VIA). In JSON columns stand in the order of their
  * lines, elsewhere in the order of their places: a column without a place is not shown there, one without a key not in JSON.
  */
 #ifndef MT_VIEW_TABLE_H
@@ -42,24 +42,24 @@ enum column_kind {
 
 enum drawn_as { AS_JSON, AS_TEXT, AS_TUI };
 
-/* What a table is drawn as and of. */
+/* The form and the source of a table. */
 struct drawn {
 	const struct report *r; /* may be NULL where no column asks for it */
 	enum drawn_as as;
 	int64_t epoch_off_ns;
-	uint64_t whole; /* what shares and bars are of */
-	const void *of; /* what the table's own functions ask for */
+	uint64_t whole; /* the whole of shares and bars */
+	const void *of; /* for the table's own functions */
 	unsigned index; /* of ELEMENT */
 	unsigned width; /* AS_TEXT: of the page */
 	uint8_t is_then; /* AS_TUI: r is of a moment that is held, not of the end */
 };
 
-/* There is no such value: "-" for people, and in JSON the key is not there, null, or the number is there all the same. */
+/* There is no such value: "-" for people, and in JSON no key, null, or the number. */
 enum cell_none { NONE_LEFT_OUT = 1, NONE_NULL, NONE_TOLD };
 
 struct cell {
 	const struct drawn *d;
-	const char *text; /* or what stands for people instead of a number */
+	const char *text; /* or a text for people in place of a number */
 	uint64_t num;
 	double real;	/* REAL and AVERAGE */
 	uint64_t whole; /* of SHARE and BAR: the table's */
@@ -70,11 +70,11 @@ struct cell {
 struct column_place {
 	uint8_t place; /* from 1; 0: not shown there */
 	uint8_t cols;  /* width; of a wide column the least */
-	uint16_t from; /* shown where the screen or page has so many columns or more */
-	uint8_t wide;  /* its part of what is left over, 0: none */
+	uint16_t from; /* shown if the screen or page has this many columns or more */
+	uint8_t wide;  /* its part of spare width, 0: none */
 	uint8_t gap;   /* text: blanks before it */
 	const char *head; /* other than the column's */
-	uint8_t stays;	  /* terminal interface: where it is too narrow others go before it */
+	uint8_t stays;	  /* terminal interface: if it is too narrow others are left out first */
 };
 
 struct column {
@@ -84,14 +84,14 @@ struct column {
 	uint8_t size;	  /* of the field, and where in the row it is … */
 	uint16_t at;
 	uint8_t is_element;				/* … plus that times the index; … */
-	void (*via)(struct cell *c, const void *row);	/* … or what makes the cell */
+	void (*via)(struct cell *c, const void *row);	/* … or the function that makes the cell */
 	uint16_t if_at;					/* where this field is 0 or NULL, … */
 	uint8_t if_size, if_none;			/* … the cell is none of this kind; 0: never */
 	void (*json)(struct json *j, const char *key, const struct drawn *d, const void *row); /* of more than one value */
 	int (*shown_if)(const struct drawn *d);	 /* to people; NULL: always */
 	unsigned (*cols)(const struct drawn *d); /* text: its width, where it is not always the same */
-	uint8_t is_path;			 /* what is too long is cut as a path (base/text.h) */
-	uint8_t is_begin;			 /* what is too long loses its end, not its middle */
+	uint8_t is_path;			 /* too long a text is cut as a path (base/text.h) */
+	uint8_t is_begin;			 /* too long a text loses its end, not its middle */
 	uint8_t is_bold;			 /* text: its cells */
 	uint8_t only;				 /* in tables with one of these bits in `variant`; 0: in all of these columns */
 	struct column_place text, tui;
@@ -117,7 +117,7 @@ struct table {
 	uint8_t variant;   /* bits of its own: several tables may share columns */
 };
 
-/* And after the columns' name what is not 0. */
+/* After the columns' name: the fields that are not 0. */
 #define TABLE(columns, ...) { .cols = columns, .cnt = sizeof(columns) / sizeof((columns)[0]), ##__VA_ARGS__ }
 
 struct drawn drawn_as(enum drawn_as as, const struct report *r);
@@ -143,7 +143,7 @@ struct table_lines {
 	uint8_t is_sparse;
 };
 
-/* Writes the line of heads. All is borrowed until the last row; d is told the page's width. */
+/* Writes the line of heads. All is borrowed until the last row; d gets the page's width. */
 void table_lines__begin(struct table_lines *l, struct page *p, const struct table *t, struct drawn *d);
 void table_lines__row(struct table_lines *l, const void *row);
 void table_lines__cells(struct table_lines *l, const void *row); /* and the line goes on */

@@ -19,12 +19,12 @@ enum view_by { BY_OP = 0, BY_DEVICE, BY_PROCESS, BY_REGION, BY_CATEGORY, BY_SYMB
 
 struct view_opts {
 	size_t top;	 /* rows of a table; JSON: 0 = all that the report has */
-	enum view_by by; /* what the main table is about */
+	enum view_by by; /* subject of the main table */
 	unsigned depth;	 /* BY_MODULE: levels of the tree, 0 = all */
 	unsigned phase;	 /* BY_MODULE: enum phase + 1, 0 = all */
 	int color;	 /* 0 or 1: the caller looked at isatty and NO_COLOR */
 	unsigned width;	 /* columns, 0 = 100 */
-	int is_verbose;	 /* all tables with all rows that are not empty, and all that the report rests on */
+	int is_verbose;	 /* all tables with all rows that are not empty, and all of coverage and cost */
 	int has_by;	 /* `by` was asked for: that table alone */
 	const char *path; /* the recording as a shell takes it, for commands that are proposed; NULL: "FILE" */
 	int is_brief;	 /* JSON: without series and symbols, and of processes VIEW_BRIEF_PROCS */
@@ -53,25 +53,25 @@ struct sieve;	   /* timeline/sieve.h */
 /* The moment of --at in a whole recording (EXPORT_MOMENT), as report --at means it. */
 struct export_at {
 	const char *said;	   /* "step 100" */
-	const struct sieve *sieve; /* settled: its span; whose a block is (sieve__owner) */
-	uint8_t dev;		   /* whose moment it is, of all processes */
+	const struct sieve *sieve; /* settled: its span; the owner of a block (sieve__owner) */
+	uint8_t dev;		   /* of the moment, of all processes */
 	uint64_t peak_ns;	   /* the report's, of that device */
 };
 struct export_to {
 	FILE *out;		  /* written in order; never closed by a format; may be a pipe */
 	const struct names *names; /* borrowed, grows while events come */
 	const char *path;	  /* of out, NULL: stdout; a format may go by its suffix (.gz) */
-	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were told */
-	const struct report *report; /* of that first pass: how it all ended; NULL without it */
+	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were reported */
+	const struct report *report; /* of that first pass, at its end; NULL without it */
 	const char *recording;	  /* its name as a shell takes it, without directories; NULL: not known */
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
 	const char *sort; /* --sort: one of the format's words; NULL: its own order */
-	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
+	const struct filter_said *part; /* of the recording; blocks live at its begin come first, as preexisting. NULL: all */
 	const struct export_at *at; /* EXPORT_MOMENT: the one to show; NULL: none was asked for */
 	const struct span *span; /* of the part, in the monotonic clock; NULL: all */
 	const uint32_t *pids;	  /* of the part, by --pid or --rank; borrowed */
 	size_t pids_cnt;	  /* 0: all processes */
-	int ops;		  /* --ops: whoever writes a view of them writes all */
+	int ops;		  /* --ops: a view of operators writes all of them */
 	int color, width;
 };
 #define EXPORT_TABLE_ROWS 500 /* with EXPORT_TABLES */
@@ -88,10 +88,10 @@ enum export_need {
 	EXPORT_BINARY = 256, /* not for a terminal */
 	EXPORT_COMPILES = 2048, /* TL_COMPILED */
 	EXPORT_PINNED = 4096, /* TL_PINNED */
-	EXPORT_STRETCH = 8192, /* says nothing of one moment */
+	EXPORT_STRETCH = 8192, /* does not show one moment */
 	EXPORT_ONE_STEP = 32768, /* of one step, where no time was asked for: the one that has the peak */
 	EXPORT_MOMENT = 16384, /* shows one moment of the whole recording: to->at */
-	EXPORT_PART = 1024, /* is all made of decisions: what is written of a part is true of the part */
+	EXPORT_PART = 1024, /* is made of decisions only: what is written of a part is true of the part */
 };
 struct export_format {
 	const char *name; /* "jsonl" */
@@ -106,7 +106,7 @@ struct export_format {
 	int (*begin)(struct export_ctx *c, const struct export_to *to);
 	int (*event)(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns);
 	int (*end)(struct export_ctx *c, const struct report *r); /* NULL: nothing is left to write; r NULL: after a failure */
-	void (*done)(struct export_ctx *c); /* what is in it, also half-begun; NULL: nothing */
+	void (*done)(struct export_ctx *c); /* frees its content, also half-begun; NULL: nothing */
 };
 int export_begin(const struct export_format *f, struct export_ctx **ret, const struct export_to *to);
 int export_end(const struct export_format *f, struct export_ctx *c, const struct report *r); /* frees c, which may be NULL */

@@ -13,7 +13,7 @@ enum mt_reg {
 	MT_REG_ARG0 = 0, MT_REG_ARG1 = 1,
 };
 
-/* What a stack is unwound from: where the thread is, and the registers that functions keep for their callers. */
+/* Unwinding begins with these: where the thread is, and the registers that functions keep for their callers. */
 enum mt_stack_reg {
 	MT_STACK_PC, MT_STACK_SP, MT_STACK_X19, MT_STACK_X20, MT_STACK_X21, MT_STACK_X22, MT_STACK_X23, MT_STACK_X24,
 	MT_STACK_X25, MT_STACK_X26, MT_STACK_X27, MT_STACK_X28, MT_STACK_X29,

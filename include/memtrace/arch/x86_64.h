@@ -13,7 +13,7 @@ enum mt_reg {
 	MT_REG_ARG0 = MT_REG_RDI, MT_REG_ARG1 = MT_REG_RSI,
 };
 
-/* What a stack is unwound from: where the thread is, and the registers that functions keep for their callers. */
+/* Unwinding begins with these: where the thread is, and the registers that functions keep for their callers. */
 enum mt_stack_reg {
 	MT_STACK_PC, MT_STACK_SP, MT_STACK_RBP, MT_STACK_RBX, MT_STACK_R12, MT_STACK_R13, MT_STACK_R14, MT_STACK_R15,
 	MT_STACK_REGS,

@@ -13,7 +13,7 @@ static bool is_same(const struct align_item *a, const struct align_item *b)
 	return a->size == b->size && a->dev == b->dev;
 }
 
-/* From here on they agree. Where one of them is over soon, fewer will do; where both are, none. */
+/* Whether they agree from here on. Fewer agreements are enough where one of them ends soon, none where both do. */
 static bool align__agrees(struct align *al, uint32_t i, uint32_t j)
 {
 	for (unsigned k = 0; k < ALIGN_RUN; k++, i++, j++) {
@@ -31,7 +31,7 @@ static bool align__at(struct align *al, uint32_t i, uint32_t j, uint32_t in_a, u
 	return in_a <= al->a_cnt - i && in_b <= al->b_cnt - j && align__agrees(al, i + in_a, j + in_b);
 }
 
-/* The nearest place behind i and j from which they agree. */
+/* The nearest place after i and j from which they agree. */
 static bool align__next(struct align *al, uint32_t i, uint32_t j, uint32_t *ret_a, uint32_t *ret_b)
 {
 	uint32_t most = al->a_cnt - i > al->b_cnt - j ? al->a_cnt - i : al->b_cnt - j;

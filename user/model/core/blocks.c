@@ -10,7 +10,7 @@
  * is proportional to the live blocks (measured: 21 ms at a million, tests/bench/bench_model).
  *
  * The hash is seeded (base/seed.h): a target that picks its pointers cannot aim at long probe sequences. The seed decides
- * only where a slot lies, never what anyone sees.
+ * only where a slot lies, and changes no result.
  */
 #include "model/core/blocks.h"
 

@@ -4,7 +4,7 @@
  *
  * Owns its records. A record stays where it is until it is removed, so a pointer to it is good until
  * then. Costs 48 bytes a record and 5.3 to 10.7 bytes of index: below 64 bytes a live block.
- * Holds `max` blocks (at most BLOCKS_MAX); memory is not given back when blocks die.
+ * Holds `max` blocks (at most BLOCKS_MAX); memory is not given back when blocks are freed.
  * Not thread-safe.
  */
 #ifndef MT_MODEL_BLOCKS_H
@@ -16,7 +16,7 @@
 
 #define BLOCKS_MAX ((1u << 26) - 1) /* what the index can number */
 
-/* Who told of it (model_gpu.c). */
+/* The source of a block (model_gpu.c). */
 enum block_from { FROM_ALLOCATOR = 0, FROM_REQUEST = 1, FROM_ASYNC = 2 };
 
 struct block {
@@ -50,8 +50,8 @@ struct blocks *blocks__new(size_t max); /* max 0: BLOCKS_MAX. NULL: no memory */
 void blocks__free(struct blocks *b);
 
 /*
- * The record with this key. *ret_live tells whether it was live; if not it is new: key set, id still
- * 0, and the caller gives it an id at once. NULL when the table is full or memory ran out.
+ * The record with this key. *ret_live: whether it was live; if not it is new: key set, id still 0, and
+ * the caller gives it an id at once. NULL when the table is full or memory ran out.
  */
 struct block *blocks__put(struct blocks *b, uint32_t pid, uint8_t dev, uint64_t ptr, bool *ret_live);
 struct block *blocks__find(const struct blocks *b, uint32_t pid, uint8_t dev, uint64_t ptr);

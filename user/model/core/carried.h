@@ -3,8 +3,8 @@
  * carried: addresses of blocks not observed since a gap began, in order. An allocation that overlaps one proves that the block
  * was freed. Whether a block is still one of these is in the block itself (struct block: carried).
  *
- * Made at once when a gap begins, and thrown away when all is settled. Holds CARRIED_MAX; of more, those beyond are not found
- * by what lies across them, and leave when the first step is over, as all do that nobody used.
+ * Made at once when a gap begins, and freed when all is settled. Holds CARRIED_MAX; an allocation across one of those beyond
+ * does not end it: like all unused ones, it ends when the first step is over.
  */
 #ifndef MT_MODEL_CARRIED_H
 #define MT_MODEL_CARRIED_H

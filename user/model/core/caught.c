@@ -13,7 +13,7 @@ void caught__done(struct caught *c)
 	map__done(&c->blocks);
 }
 
-/* A thread has one allocation at a time: what it told before and did not come will not. */
+/* A thread has one allocation at a time: an earlier report without its allocation is replaced. */
 void caught__told(struct caught *c, const struct event *ev)
 {
 	size_t at = 0;

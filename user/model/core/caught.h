@@ -25,7 +25,7 @@ struct caught_block {
 	uint8_t dev;
 };
 
-/* Told of a block that is allocated next. */
+/* Reported just before its block is allocated. */
 struct caught_waiting {
 	uint64_t ptr;
 	uint32_t pid, tid, node;
@@ -43,7 +43,7 @@ void caught__init(struct caught *c);
 void caught__done(struct caught *c);
 /* EV_CAUGHT. */
 void caught__told(struct caught *c, const struct event *ev);
-/* b is allocated, and has its id: is it what was waited for? */
+/* b is allocated, and has its id: keeps it if it was reported. */
 void caught__allocated(struct caught *c, const struct block *b);
 static inline void caught__freed(struct caught *c, uint64_t id)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * check: what the x__check() functions of this room say when an invariant is broken. Never called
- * on the way of an event: only tests, sim and fuzz walk the invariants.
+ * check: how the x__check() functions of this room report a broken invariant. Never called on the
+ * way of an event: only tests, sim and fuzz walk the invariants.
  */
 #ifndef MT_MODEL_CHECK_H
 #define MT_MODEL_CHECK_H

@@ -18,7 +18,7 @@ static void add(uint64_t *sum, uint64_t more)
 		*sum = UINT64_MAX;
 }
 
-/* From the last one back; NULL behind the first that is kept. */
+/* The i-th from the last one back; NULL before the first that is kept. */
 static struct compiled *back(const struct compiles *c, uint64_t i)
 {
 	return i < c->cnt && i < COMPILES_MAX ? &c->v[(c->cnt - 1 - i) % COMPILES_MAX] : NULL;
@@ -32,7 +32,7 @@ static size_t frame_len(const char *id)
 	return slash ? (size_t)(slash - id) + 1 : 0;
 }
 
-/* Where none came of it torch says no function: it is that of its frame. */
+/* torch reports no function if it made no code: then it is that of its frame. */
 static name_id function_of(const struct compiles *c, const struct names *names, const struct event *ev)
 {
 	const char *id = names__get(names, ev->root);

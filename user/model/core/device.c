@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What is not on the way of every event. See device.h for how a peak remembers what it was made of. */
+/* Functions that are not called for every event. device.h explains how a peak keeps its composition. */
 #include "model/core/device.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ uint64_t device_cat__byte_ns(const struct device_cat *c, uint64_t clock_ns)
 	return saturate(device_cat__integral(c, clock_ns));
 }
 
-/* The categories share out the device, so its integral is their sum. */
+/* Every byte of the device has one category, so its integral is their sum. */
 uint64_t device__byte_ns(const struct device *d, uint64_t clock_ns)
 {
 	unsigned __int128 sum = 0;

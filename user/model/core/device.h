@@ -2,14 +2,14 @@
 /*
  * device: the numbers of one device: live, peak, counts, integrals, series.
  *
- * The peak's make-up costs O(1) an event. `epoch` counts the peaks. Everything that has a share of
+ * The peak's composition costs O(1) an event. `epoch` counts the peaks. Everything that has a share of
  * the device's live bytes (a category, a cell of a tally) carries the epoch at which it last
- * changed: if that is older than the device's, the share at the peak is the share still held now,
- * and is written down before the next change. So a new peak touches nothing but its own counter.
+ * changed: if that is older than the device's, its share at the peak is its present share,
+ * which is stored before the next change. So a new peak changes nothing but its own counter.
  *
- * Steps that do the same reach the same height to the byte, and of the first one least is known: modules and categories have
- * not been learned yet, and categories that seem known may be wrong until Python was read. So an equal height is the peak from
- * then on if more is known of its bytes.
+ * Steps that do the same reach the same height to the byte, and the first one is known least: modules and categories have
+ * not been learned yet, and categories that seem known may be wrong until Python was read. So an equal height becomes the peak
+ * if more is known of its bytes.
  */
 #ifndef MT_MODEL_DEVICE_H
 #define MT_MODEL_DEVICE_H
@@ -35,15 +35,15 @@ struct device {
 	unsigned idx;
 	uint64_t live, live_cnt;
 	uint64_t peak, peak_ts_ns, epoch;
-	uint64_t named; /* live bytes of what lasts and Python has a name for: parameters, buffers, state */
+	uint64_t named; /* live bytes of lasting blocks that Python has a name for: parameters, buffers, state */
 	uint64_t peak_known; /* device__known() when it was reached */
 	uint64_t allocs, frees, alloc_bytes, free_bytes;
-	uint64_t carried, carried_bytes; /* of late, those that EV_WAS told */
+	uint64_t carried, carried_bytes; /* of late, those reported by EV_WAS */
 	uint64_t late, late_bytes; /* preexisting ones first seen as a tensor: part of live from then on */
 	uint64_t unseen, unseen_bytes; /* of dropped, those that ended in a gap */
 	uint64_t preexisting_frees, dropped, dropped_bytes, ooms, oom_bytes_last;
 	struct device_cat cats[CAT_MAX];
-	int64_t plain[CAT_MAX]; /* of what the graph has forgotten, as graph__plain() has it … */
+	int64_t plain[CAT_MAX]; /* of blocks that the graph has removed, as in graph__plain() … */
 	uint64_t plain_epoch;	  /* … at this peak */
 	struct peak peak_blocks;
 	struct series_acc series;
@@ -58,7 +58,7 @@ uint64_t device_cat__at_peak(const struct device_cat *c, uint64_t epoch);
 /* Integral up to a time by the clock of gaps, saturated. */
 uint64_t device_cat__byte_ns(const struct device_cat *c, uint64_t clock_ns);
 uint64_t device__byte_ns(const struct device *d, uint64_t clock_ns);
-/* A gap is over: what lives may be more than ever in traced time. newest_id: the newest block's. */
+/* A gap is over: live bytes may be more than ever in traced time. newest_id: the newest block's. */
 void device__raise(struct device *d, uint64_t nobodys, uint64_t newest_id, uint64_t ts_ns);
 
 static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint64_t clock_ns)
@@ -71,7 +71,7 @@ static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint
 	}
 }
 
-/* What lives in a gap is not known, and not shown. */
+/* Live bytes in a gap are not known, and not shown. */
 static inline void device__show(struct device *d, uint64_t ts_ns)
 {
 	if (!gaps__is_open(d->gaps))
@@ -85,13 +85,13 @@ static inline void device__hide(struct device *d)
 		d->cats[c].traced_live = d->cats[c].live;
 }
 
-/* In a gap, once something was traced: what came since it began is not shown. */
+/* In a gap, once something was traced: bytes allocated since it began are not shown. */
 static inline bool device__hides(const struct device *d)
 {
 	return gaps__is_open(d->gaps) && d->peak;
 }
 
-/* What is said to live of a category: in a gap no more than did when it began, so it is never above a peak of traced time. */
+/* Live bytes of a category to report: in a gap no more than when it began, and so never above a peak of traced time. */
 static inline uint64_t device__live_of(const struct device *d, int c)
 {
 	bool hidden = device__hides(d) && d->cats[c].traced_live < d->cats[c].live;
@@ -113,8 +113,8 @@ static inline void device__see_high(struct device *d, uint64_t ts_ns, uint64_t c
 }
 
 /*
- * After the tallies were told, with the epoch as it was: a new peak ends that epoch. `nobodys`: live bytes of no module.
- * True if this is the peak from now on.
+ * After the tallies, which need the old epoch: a new peak ends it. `nobodys`: live bytes of no module. True if this is the
+ * peak from now on.
  */
 static inline bool device__add(struct device *d, const struct block *b, uint64_t nobodys, uint64_t ts_ns)
 {

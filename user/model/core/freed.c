@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define WAYS 4 /* each begins 15 bits further on in a hash, and has 18 of them */
-#define TICK_NS 1000000u /* what is older than 24 days looks as if it were to come, and counts as freed */
+#define TICK_NS 1000000u /* times older than 24 days look like future ones, and count as freed */
 
 static uint64_t hash_of(uint32_t pid, uint64_t addr)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * gaps: when nothing was traced, and a clock that stands still then: what byte·time is measured with. Without a gap it is the
+ * gaps: when nothing was traced, and a clock that stands still then, by which byte·time is measured. Without a gap it is the
  * time itself.
  *
- * Holds GAPS_MAX; then those of the older half are joined two by two, so that a moment in between is known a little less well:
- * as if that stretch had been traced evenly. Only labels that are corrected after hundreds of gaps ask for such a moment.
+ * Holds GAPS_MAX; then those of the older half are joined two by two, so that times in between are less exact: as if that
+ * stretch had been traced evenly. Only labels that are corrected after hundreds of gaps need such times.
  */
 #ifndef MT_MODEL_GAPS_H
 #define MT_MODEL_GAPS_H
@@ -28,7 +28,7 @@ struct gaps {
 };
 
 void gaps__done(struct gaps *g);
-/* Times never decrease. false: no memory, and time goes on. One that is open already, or is not, is left as it is. */
+/* Times never decrease. false: no memory, and time goes on. No effect if one is open already, or none is. */
 bool gaps__begin(struct gaps *g, uint64_t ts_ns);
 void gaps__end(struct gaps *g, uint64_t ts_ns);
 uint64_t gaps__past(const struct gaps *g, uint64_t ts_ns); /* the clock at a time before the last gap's end */

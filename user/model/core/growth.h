@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * growth: what lives across steps and keeps growing in number, by process, device, operator, region and (--stacks) stack.
+ * growth: blocks that live across steps and keep growing in number, by process, device, operator, region and (--stacks) stack.
  *
- * At each boundary (a step of the process; without steps every GROWTH_TICK_NS) counts, for each row, what was allocated
- * before the boundary before and lives still: what a step makes and frees again never shows. GROWTH_SLOTS numbers a row
+ * At each boundary (a step of the process; without steps every GROWTH_TICK_NS) counts, for each row, the live blocks allocated
+ * before the previous boundary: what a step allocates and frees again never shows. GROWTH_SLOTS numbers a row
  * whose distance doubles, each the lowest of its boundaries: memory does not grow with the trace. A row settles when it is
  * touched, so that a boundary costs nothing.
  *
  * Where only some steps are traced, boundaries are those of traced steps, and blocks those of whole ones: as if the steps
- * between did not exist. What is still there of blocks from an earlier window is told by EV_STAYED (model_levels.c).
+ * between did not exist. Blocks from an earlier window that are still there are reported by EV_STAYED (model_levels.c).
  *
  * Holds at most GROWTH_ROWS_MAX rows; then one without blocks gives its place up, or the allocation is counted as not
- * watched. Memory that was there before it was first seen (seen late) is no growth and is not told here.
+ * watched. Blocks seen late are no growth and are not counted here.
  */
 #ifndef MT_MODEL_GROWTH_H
 #define MT_MODEL_GROWTH_H
@@ -25,9 +25,9 @@
 #define GROWTH_SLOTS 32		   /* 16 to 32 are in use, once there were as many boundaries */
 #define GROWTH_ROWS_MAX 16384	   /* 8 MiB */
 #define GROWTH_TICK_NS 500000000ull
-#define GROWTH_TICKS_MIN 10	   /* fewer are too short to say anything */
+#define GROWTH_TICKS_MIN 10	   /* with fewer nothing can be concluded */
 #define GROWTH_BLOCKS_MIN 4	   /* a suspect grew by so many at least */
-#define GROWTH_WINDOWS_MIN 4	   /* where some steps are traced: windows, so what stays was there after three gaps */
+#define GROWTH_WINDOWS_MIN 4	   /* where some steps are traced: windows, for blocks that stayed over three gaps */
 
 struct block;
 
@@ -48,7 +48,7 @@ struct growth_clock {
 	uint8_t shift;	   /* boundaries a slot, as a power of two */
 };
 
-/* What tells rows apart. */
+/* The key of a row. */
 struct growth_key {
 	uint32_t pid;
 	uint32_t op, region; /* rows of the model's tallies */
@@ -69,7 +69,7 @@ struct growth_row {
 	uint32_t stayed, alike; /* times that a block was still there after a gap; of them those that could be another one */
 	uint64_t first_id; /* of its blocks: older ones of the same key were not watched */
 	uint64_t live, young;
-	uint64_t fell_ns; /* when half of what there was at the last boundary was left; 0: never */
+	uint64_t fell_ns; /* when half of the blocks at the last boundary were left; 0: never */
 	uint32_t half;	  /* that many blocks */
 	uint64_t tick; /* boundaries that are in the slots */
 	uint64_t low[GROWTH_SLOTS];
@@ -84,7 +84,7 @@ struct growth {
 };
 
 void growth__done(struct growth *g);
-/* A boundary of this kind in the process; one of a lesser kind than seen before is none. */
+/* A boundary of this kind in the process; ignored if a better kind was seen before. */
 void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns);
 /* A new era of the same kind of boundaries, whose numbers go on. */
 void growth_clock__anew(struct growth_clock *c, uint64_t last_id, uint64_t now_ns);
@@ -92,13 +92,13 @@ void growth_clock__anew(struct growth_clock *c, uint64_t last_id, uint64_t now_n
 void growth_clock__count(struct growth_clock *c, uint64_t last_id);
 /* stack: where it was allocated, of a block the same all its life. */
 void growth__allocated(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns);
-/* b: out of the table already; last_id: the newest block's. Blocks that were not watched are no error. */
+/* b: already out of the table; last_id: the newest block's. Blocks that were not watched are no error. */
 void growth__freed(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
 		  uint64_t now_ns);
-void growth__drop_pid(struct growth *g, uint32_t pid); /* its blocks are dead */
+void growth__drop_pid(struct growth *g, uint32_t pid); /* its blocks have ended */
 /* The row of a block; NULL: it has none, or was not watched. */
 struct growth_row *growth__row_of(const struct growth *g, const struct block *b, uint32_t stack);
-/* The clock as of now, and a row as of a clock: copies of what the model must not change for a report. */
+/* Copies, as a report must not change the model: the clock as of now, and a row as of a clock. */
 void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_ns);
 void growth_row__settle(struct growth_row *r, const struct growth_clock *c);
 uint32_t growth_row__used(const struct growth_row *r); /* slots */

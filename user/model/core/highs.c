@@ -25,7 +25,7 @@ void highs__take(struct device *d, uint64_t ts_ns, uint64_t clock_ns)
 		to->cats[c] = d->cats[c].live;
 }
 
-/* Who ended in the very nanosecond is not told apart: no more is taken from a label than it has. */
+/* Whether a block ended in that same nanosecond is not known: no more is taken from a label than it has. */
 void highs__relabel(struct highs *h, uint8_t from, uint8_t to, uint64_t size, uint64_t a_ns, uint64_t b_ns)
 {
 	for (unsigned i = 0; i < REPORT_HIGHS; i++) {

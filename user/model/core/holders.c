@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "model/core/holders.h"
 
-/* A later word of the same block replaces the one before. */
+/* A later report of the same block replaces the one before. */
 void holders__told(struct holders *h, const struct event *ev, const struct growth_key *of)
 {
 	size_t at = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * holders: reports of who holds growing memory (EV_HELD), one block each. The block's growing place is looked up when a report
- * is made. At most HOLDERS_MAX; then the oldest is dropped.
+ * holders: the containers that hold growing memory (EV_HELD), one block each. The block's growing place is looked up when a
+ * report is made. At most HOLDERS_MAX; then the oldest is dropped.
  */
 #ifndef MT_MODEL_HOLDERS_H
 #define MT_MODEL_HOLDERS_H

@@ -199,7 +199,7 @@ static double shape__cost(const struct shape *s, const uint32_t *traced, int slo
 	return cost;
 }
 
-/* By how much slower traced steps fit best: near to a kind's watched ones, and as often of each kind as those. */
+/* The factor by which traced steps are slower, by the best fit: near to a kind's watched ones, and as often of each kind. */
 static void match_nearest(const struct kinds_of_marks *m, struct kind *v, unsigned cnt)
 {
 	struct shape s = shape_of(m, v, cnt);
@@ -258,7 +258,7 @@ static unsigned find_in(const struct kinds_of_marks *m, struct kind ret[KINDS_MA
 	return cnt;
 }
 
-/* If no number of regions is one of both watched and traced steps, numbers are of what was probed, not of the job. */
+/* If watched and traced steps have no number of regions in common, the numbers depend on the probes, not on the job. */
 static bool marks_tell(const struct kinds *k)
 {
 	bool any_watched = false, any_traced = false;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * lately: live bytes of a process in the last while, for what is told only when it is over (EV_COMPILED): what lived when
- * that began, and the most meanwhile.
+ * lately: recent live bytes of a process, for events that are reported only when they are over (EV_COMPILED): live bytes at
+ * their beginning, and the most until their end.
  *
- * Time is cut in pieces of 8 ms, the last 256 of which are known; of older ones pieces of eight times that, and so on: 18
- * minutes in all, each moment to about 3 % of how long ago it is. 24 KiB a process that allocates.
+ * Time is divided into pieces of 8 ms, of which the last 256 are kept, before them pieces of eight times that, and so on: 18
+ * minutes in all, each moment to about 3 % of its age. 24 KiB a process that allocates.
  */
 #ifndef MT_MODEL_LATELY_H
 #define MT_MODEL_LATELY_H
@@ -18,12 +18,12 @@
 #define LATELY_BITS 23 /* of ns: 8.4 ms */
 
 struct lately {
-	uint64_t begin_ns; /* nothing is known of before */
+	uint64_t begin_ns; /* nothing is known from before */
 	uint64_t end_ns;   /* of the piece that is under way */
-	uint64_t max;	   /* in it, as far as it is */
+	uint64_t max;	   /* in it, so far */
 	uint64_t last[LATELY_LEVELS]; /* number of the last piece */
 	struct {
-		uint64_t max, end; /* the most, and what lived at its end */
+		uint64_t max, end; /* the most, and live bytes at its end */
 		uint64_t step;	   /* that was under way then */
 	} pieces[LATELY_LEVELS][LATELY_PIECES];
 };
@@ -36,7 +36,7 @@ struct lately_at {
 struct lately *lately__new(uint64_t ts_ns, uint64_t live); /* NULL: no memory. free() frees it */
 /* Before live bytes change at or after end_ns, at a time that never decreases; live: as they were until now. */
 void lately__turn(struct lately *l, uint64_t ts_ns, uint64_t live, uint64_t step);
-/* false: it began before all that is known. */
+/* false: it began before the first known time. */
 bool lately__at(const struct lately *l, uint64_t begin_ns, uint64_t end_ns, struct lately_at *ret);
 
 /* After live bytes have grown. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * lateset: where one process's late blocks lie, in order of address, so that a munmap finds those in it:
- * nobody else tells the end of a storage in shared memory. A process maps and unmaps far more often than
- * it meets a block. Holds LATESET_MAX (8 bytes each); past it a block's munmap is not seen.
+ * lateset: addresses of one process's late blocks, in order, so that a munmap finds those in it: nothing
+ * else reports the end of a storage in shared memory. A process maps and unmaps far more often than such
+ * a block is hit. Holds LATESET_MAX (8 bytes each); past it a block's munmap is not seen.
  */
 #ifndef MT_MODEL_LATESET_H
 #define MT_MODEL_LATESET_H

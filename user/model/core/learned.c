@@ -168,7 +168,7 @@ void learned_proc__sum(const struct learned_proc *p, uint64_t clock_ns, struct l
 
 /* --- allocations -------------------------------------------------------------------------------------------------- */
 
-/* What was allocated by an operator is measured. */
+/* Blocks allocated by an operator are measured. */
 static void learned__no_room(struct learned *l, const struct learned_alloc *b)
 {
 	l->counts.no_room += b->blind;
@@ -206,7 +206,7 @@ const struct learned_what *learned__find(const struct learned_proc *p, uint64_t 
 
 /* --- ends ------------------------------------------------------------------------------------------------------- */
 
-/* Of one whose step is over the label is the last one: it is weighed at once, and never looked at again. */
+/* The label of an allocation whose step is over is final: it is weighed at once, and never again. */
 static void learned_proc__over(struct learned_proc *p, struct learned_alloc *b, uint64_t clock_ns)
 {
 	b->is_over = 1;
@@ -228,7 +228,7 @@ void learned__measured(struct learned_proc *p, uint64_t id, uint64_t clock_ns)
 	learned_proc__over(p, b, clock_ns);
 }
 
-/* Those that lived on when their step was over: all are looked at once half of them have gone. */
+/* Removes freed ones among those that outlived their step, in one pass once half of them were freed. */
 static void learned_proc__squeeze(struct learned_proc *p)
 {
 	uint32_t kept = 0;
@@ -295,7 +295,7 @@ static uint32_t learned_proc__items(const struct learned_proc *p)
 	return sum;
 }
 
-/* A step's allocations by lanes: their numbers go to l->order, what is compared to l->room. */
+/* A step's allocations by lanes: their numbers go to l->order, the compared values to l->room. */
 static uint32_t learned__by_lanes(struct learned *l, const struct learned_allocs *b, const uint32_t *tids,
 				   struct learned_lane *ret)
 {
@@ -322,7 +322,7 @@ static uint32_t learned__by_lanes(struct learned *l, const struct learned_allocs
 	return lanes;
 }
 
-/* A step, sorted, and a kind: l->pairs says which is which. Share of both that fits. */
+/* Pairs a step, sorted, with a kind, in l->pairs. Returns the share of both that fits. */
 static double learned__fit(struct learned *l, const struct learned_kind *k, const uint32_t *tids,
 			   const struct learned_lane *lanes, uint32_t lanes_cnt, bool *ret_by_place)
 {
@@ -355,7 +355,7 @@ struct step_kind {
 	bool by_place;
 };
 
-/* l->best says which is which. Among equals the one that was needed last. */
+/* The kind that fits best, with its pairs in l->best. Among equals the most recently used. */
 static struct step_kind learned_proc__kind_of(struct learned_proc *p, const struct learned_allocs *b, const uint32_t *tids,
 					      uint64_t regions)
 {
@@ -384,7 +384,7 @@ static struct step_kind learned_proc__kind_of(struct learned_proc *p, const stru
 
 /* --- learning --------------------------------------------------------------------------------------------------- */
 
-/* Room for a kind of so many, and of all processes together; the ones needed least lately go. */
+/* Makes room for a kind of so many, also among all processes; the least recently used ones are dropped. */
 static bool learned_proc__make_room(struct learned_proc *p, uint32_t cnt)
 {
 	while (p->kinds_cnt && (p->kinds_cnt == LEARNED_KINDS || learned_proc__items(p) + cnt > LEARNED_MAX / 2 ||
@@ -421,7 +421,7 @@ static bool learned_proc__learn(struct learned_proc *p, const struct step_kind *
 	return true;
 }
 
-/* What would have been said of a step that was traced. Whether that is wrong. */
+/* Compares a traced step with the labels that it would have learned. Returns whether these are wrong. */
 static bool learned_proc__compare(struct learned_proc *p, const struct learned_kind *k)
 {
 	struct learned *l = p->all;
@@ -474,7 +474,7 @@ static void learned_proc__live_on(struct learned_proc *p, const struct learned_a
 	p->living.v[p->living.cnt++].lives_on = 1;
 }
 
-/* Labels of the step that is over: of its kind, or none. */
+/* Gives the step that is over the labels of its kind, or none. */
 static void learned_proc__label(struct learned_proc *p, uint64_t regions)
 {
 	struct learned *l = p->all;

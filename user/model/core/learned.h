@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * learned: what allocations are that were seen while no operator was: by the like step that was traced (docs/sampling.md).
+ * learned: labels of allocations seen while operators were not, taken from a like step that was traced (docs/sampling.md).
  *
- * Of each process whose steps are known the allocations of the step under way are kept, in order. One that was traced whole
- * waits for its labels until the next one is over; then it is compared with what was learned before, as if nobody had traced
- * it (that is the check), and is what its kind of steps does from then on, or a kind of its own. Of a step in which anything
- * was not traced, each allocation is given the label of its like in the kind that fits best (core/align.h), when the step is
- * over; before that a guess, by its place.
+ * The allocations of the step under way are kept, in order, for each process whose steps are known. A step that was traced
+ * whole waits for its labels until the next one is over; then it is compared with what was learned before, as if it had not
+ * been traced (the check), and becomes the pattern of its kind of steps, or a kind of its own. In a step that was not traced
+ * whole, each allocation gets the label of its pair in the kind that fits best (core/align.h), when the step is over; before
+ * that a guess, by its place.
  *
  * Counted apart from everything measured: byte·time in gaps, by a clock that runs there alone. Nothing of it is in any other
- * number. Whose category is measured after all (an operator was given it, Python has a name for it) is learned no longer.
+ * number. A block whose category is measured after all (an operator was given it, Python has a name for it) leaves these sums.
  *
  * Holds LEARNED_KINDS a process, of LEARNED_ALLOCS allocations at most (of a longer step its beginning); together LEARNED_MAX
- * allocations of kinds and LEARNED_OPEN of steps under way and blocks that live, one process half of each. What is beyond
- * that has no label and no weight: it is counted (no_room). The kind that was needed least lately goes.
+ * allocations of kinds and LEARNED_OPEN of steps under way and live blocks, one process half of each. Allocations beyond have
+ * no label and no weight: they are counted (no_room). The least recently used kind is dropped.
  */
 #ifndef MT_MODEL_LEARNED_H
 #define MT_MODEL_LEARNED_H
@@ -33,7 +33,7 @@
 #define LEARNED_DEVS 66		/* TALLY_DEVS_MAX */
 #define LEARNED_FITS 0.45	/* of a step: less is of no kind that is known */
 #define LEARNED_SAME 0.9	/* of a traced step: less is another kind */
-#define LEARNED_WRONG 0.02	/* of the bytes of a check: more is told as a drift */
+#define LEARNED_WRONG 0.02	/* of the bytes of a check: more is reported as a drift */
 
 /* Rows of the model's tallies. */
 struct learned_what {
@@ -50,7 +50,7 @@ struct learned_alloc {
 	uint8_t blind : 1;	   /* no operator was seen */
 	uint8_t is_dead : 1;
 	uint8_t is_over : 1;	 /* of one that is blind: weighed until end_ns, and no further … */
-	uint8_t is_measured : 1; /* … because it is known what it is */
+	uint8_t is_measured : 1; /* … because it is measured */
 	uint8_t has : 1;	 /* of one that is blind: it has a label */
 	uint8_t lives_on : 1;	 /* likewise: its step is over; is_over: it was weighed for the last time */
 };
@@ -118,7 +118,7 @@ struct learned_counts {
 
 struct learned {
 	void *ctx;
-	uint8_t (*cat_of)(void *ctx, uint64_t id, uint8_t cat); /* its last word; cat: when it died, or was allocated */
+	uint8_t (*cat_of)(void *ctx, uint64_t id, uint8_t cat); /* its final one; cat: at its free, or its allocation */
 	void (*told)(void *ctx, const struct learned_alloc *b); /* its step is over */
 	struct learned_sums devs[LEARNED_DEVS];
 	struct learned_op *ops;
@@ -137,7 +137,7 @@ struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint
 void learned__free(struct learned *l);
 struct learned_proc *learned__add(struct learned *l); /* a process; NULL: no memory */
 void learned_proc__free(struct learned_proc *p);      /* NULL is fine */
-void learned__gone(struct learned_proc *p, uint64_t clock_ns); /* with its blocks: what is known of them counts */
+void learned__gone(struct learned_proc *p, uint64_t clock_ns); /* with its blocks: what is known of them is counted */
 
 /* gaps_ns: the clock of gaps. */
 void learned__runs(struct learned *l, bool runs, uint64_t gaps_ns);
@@ -145,19 +145,19 @@ uint64_t learned__clock(const struct learned *l, uint64_t gaps_ns);
 /* A block came, or went; `live` bytes are on its device from now on. */
 void learned__live(struct learned *l, unsigned dev, uint64_t live, uint64_t clock_ns);
 
-/* An allocation: what is guessed of it if it is blind, NULL: nothing. The same by an id that lives or has just died. */
+/* An allocation: its guess if it is blind, NULL: none. The same by the id of a block that is live or was just freed. */
 const struct learned_what *learned__allocated(struct learned_proc *p, const struct learned_alloc *b, uint32_t tid);
 const struct learned_what *learned__find(const struct learned_proc *p, uint64_t id);
 /* what: measured until then. */
 void learned__freed(struct learned_proc *p, uint64_t id, const struct learned_what *what, uint64_t clock_ns);
-void learned__measured(struct learned_proc *p, uint64_t id, uint64_t clock_ns); /* it is known what it is */
+void learned__measured(struct learned_proc *p, uint64_t id, uint64_t clock_ns); /* no longer learned */
 
 /* A step is over, seen whole or not; is_traced: all of it. regions: that have begun so far. */
 void learned__step(struct learned_proc *p, bool is_whole, bool is_traced, uint64_t regions, uint64_t clock_ns);
-void learned__settle(struct learned_proc *p); /* what is ready has all labels that it will get */
+void learned__settle(struct learned_proc *p); /* the step that is ready has all its labels */
 void learned__cut(struct learned_proc *p);    /* allocations are not seen: the step under way is not whole */
 
-/* Adds what lives, and what is under way, to sums that have all else. ret_ops: ops_cnt. */
+/* Adds live blocks and the step under way to sums that have all else. ret_ops: ops_cnt. */
 void learned_proc__sum(const struct learned_proc *p, uint64_t clock_ns, struct learned_sums *ret_devs,
 			struct learned_op *ret_ops);
 void learned_proc__check(const struct learned_proc *p);

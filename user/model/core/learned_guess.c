@@ -47,7 +47,7 @@ const struct learned_lane *kind__lane(const struct learned_kind *k, const uint32
 	return NULL;
 }
 
-/* All that this thread allocated in this step is how the kind begins. */
+/* Whether all that this thread allocated in this step is the kind's beginning. */
 static bool kind__begins_so(const struct learned_kind *k, const struct learned_proc *p, const struct learned_alloc *b)
 {
 	const struct learned_lane *lane = kind__lane(k, p->tids, p->lanes_cnt, b->lane);
@@ -65,7 +65,7 @@ static bool kind__begins_so(const struct learned_kind *k, const struct learned_p
 	return lane != NULL;
 }
 
-#define GUESS_FIRST 64 /* allocations that tell kinds apart */
+#define GUESS_FIRST 64 /* allocations that identify a kind */
 
 static void learned_proc__guess_kind(struct learned_proc *p, const struct learned_alloc *b)
 {

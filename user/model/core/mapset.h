@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * mapset: the anonymous mappings of one process made since the attach, as disjoint ranges. munmap
- * does not say what it unmaps; with the ranges it takes away exactly what was counted before.
+ * may cover other memory, too; the ranges give exactly the counted bytes that it removes.
  * Holds MAPSET_MAX ranges. Ranges that wrap around the end of the address space are cut there.
  */
 #ifndef MT_MODEL_MAPSET_H
@@ -26,7 +26,7 @@ void mapset__done(struct mapset *s);
 void mapset__clear(struct mapset *s);
 /* Nothing in the range may be in the set: remove it first. false: full or no memory. */
 bool mapset__add(struct mapset *s, uint64_t start, uint64_t size);
-/* false: a hole needs a range more than fits, and what is behind it went, too. *ret_gone: bytes that were in the set. */
+/* false: no room for the range after a hole, which was removed, too. *ret_gone: bytes that were in the set. */
 bool mapset__remove(struct mapset *s, uint64_t start, uint64_t size, uint64_t *ret_gone);
 void mapset__check(const struct mapset *s);
 

@@ -140,7 +140,7 @@ static uint32_t add_row(struct modules *s, uint32_t pid, uint64_t addr)
 	uint32_t row = s->cnt, used = row - 1;
 	struct modules_of *own;
 
-	if (!quota_allows(0, used, MODULES_MAX, ROWS_PART)) /* full for whoever comes */
+	if (!quota_allows(0, used, MODULES_MAX, ROWS_PART)) /* full for all processes */
 		return 0;
 	own = rows_of(s, pid);
 	if (!own || !quota_allows(own->cnt, used, MODULES_MAX, ROWS_PART))
@@ -182,7 +182,7 @@ static bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner
 	return false;
 }
 
-/* --- what they are -------------------------------------------------------------------------------------------- */
+/* --- definitions ---------------------------------------------------------------------------------------------- */
 
 static void high__add(struct high *h, uint64_t bytes, bool is_traced)
 {
@@ -196,7 +196,7 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What lives in it lives in those around it from now on; what was at its highest was theirs, too. */
+/* Adds its live bytes and its highest values to the modules around it. */
 static void lift(struct modules *s, uint32_t row)
 {
 	const struct module_row *r = &s->rows[row];
@@ -215,7 +215,7 @@ static void lift(struct modules *s, uint32_t row)
 	}
 }
 
-/* A parent around it; not if it would then be in itself, or too deep. Those in it are as deep as they were told to be. */
+/* Sets a parent, unless the row would then be in itself, or too deep. The depth of modules in it does not change. */
 static void set_parent(struct modules *s, uint32_t row, uint32_t parent)
 {
 	if (s->rows[row].parent || !parent || modules__holds(s, row, parent) ||
@@ -238,7 +238,7 @@ bool modules__define(struct modules *s, const struct event *ev)
 	struct module_row *r;
 
 	if (row && s->rows[row].told && !is_same(&s->rows[row], ev))
-		row = add_row(s, ev->pid, ev->addr); /* another one lies there now */
+		row = add_row(s, ev->pid, ev->addr); /* another module lies there now */
 	if (!row)
 		return false;
 	parent = modules__at(s, ev->pid, ev->size, &full);
@@ -331,7 +331,7 @@ void modules__move(struct modules *s, struct block *b, uint32_t row, uint8_t pha
 		high__add(&s->rows[i].made, b->size, !s->in_gap);
 }
 
-/* What lives when a gap ends may be more than ever in traced time. */
+/* Live bytes at the end of a gap may be more than ever in traced time. */
 void modules__gap(struct modules *s, bool begins)
 {
 	s->in_gap = begins;
@@ -362,7 +362,7 @@ static void module_flow__add(struct module_flow *f, uint64_t bytes)
 	f->most = max_u64(f->most, f->call);
 }
 
-/* Of another module's making, or of none's: an input, the first time in this call. */
+/* Made by another module, or by none: an input, the first time in this call. */
 static void take_input(struct module_row *r, const struct block *b)
 {
 	for (unsigned i = 0; i < MODULE_INPUTS_MAX; i++)
@@ -378,7 +378,7 @@ void modules__used(struct modules *s, struct block *b, uint32_t row)
 	unsigned level = 0;
 
 	if (b->module == row || (row && !s->rows[row].told) || (b->module && !s->rows[b->module].told))
-		return; /* what is in what is not known yet */
+		return; /* the modules around it are not known yet */
 	for (uint32_t in = row; in && !modules__holds(s, in, (uint32_t)b->module); in = s->rows[in].parent)
 		take_input(&s->rows[in], b);
 	for (; i && level < OUT_LEVELS_MAX && !modules__holds(s, i, row); i = s->rows[i].parent) {
@@ -428,7 +428,7 @@ void modules__let_go(struct modules *s, uint32_t row, const struct block *b, con
 	}
 }
 
-/* A gradient that is gone before Python is looked at has no name: it is the module's whose backward made it. */
+/* A gradient that is freed before a look at Python has no name: it is of the module whose backward made it. */
 void modules__gradient(struct modules *s, struct block *b)
 {
 	bool is_one = b->cat == CAT_GRADIENT && !b->named && b->module;

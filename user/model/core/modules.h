@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * modules: the nn.Modules of all processes (EV_MODULE), what was allocated in whose forward and backward, and phases.
+ * modules: the nn.Modules of all processes (EV_MODULE), the memory allocated in their forwards and backwards, and phases.
  *
- * A row is a module: one Python object as long as it has one name. Row 0 is no module. Rows may be known before they are told
- * of (EV_MODULE_AT), then they have no name and no parent yet. What adds up (bytes allocated, live, at the peak) is kept
- * of the module itself, the innermost one; what has a peak of its own of the module with all that is in it.
+ * A row is a module: one Python object as long as it has one name. Row 0 is no module. A row may be used before its EV_MODULE
+ * (EV_MODULE_AT), then it has no name and no parent yet. Sums (bytes allocated, live, at the peak) are of the module itself,
+ * the innermost one; values with a peak of their own are of the module with all that is in it.
  *
- * MODULES_MAX rows, of one process half of what the others leave; what finds no room belongs to no module and is counted.
+ * MODULES_MAX rows, of one process half of what the others leave; blocks without a row belong to no module and are counted.
  * Rows of processes that are gone stay.
  */
 #ifndef MT_MODEL_MODULES_H
@@ -48,7 +48,7 @@ struct module_row {
 	uint32_t pid;
 	uint32_t parent; /* row; 0: a root, or not known */
 	bool told;
-	uint32_t turn; /* told first as the how manieth, from 1 */
+	uint32_t turn; /* order of the first EV_MODULE, from 1 */
 	uint8_t deep; /* modules around it */
 	uint8_t inputs_at;
 	name_id path, root, class;
@@ -70,7 +70,7 @@ struct modules_of {
 	uint32_t pid, cnt;
 };
 
-/* Which row is meant by (pid, address), or by (pid, path, root). */
+/* The row of a (pid, address), or of a (pid, path, root). */
 struct module_places {
 	struct module_place {
 		uint64_t a, b;
@@ -87,7 +87,7 @@ struct modules {
 	size_t owners_cnt, owners_cap, owner_at;
 	struct module_places by_addr, by_path; /* by pid and address; by pid | root << 32 and path */
 	struct tally tally; /* by row: of what it made */
-	struct tally held;  /* by row, its cells alone: of what none made, and it has by name. Row 0: all of that */
+	struct tally held;  /* by row, its cells alone: blocks that no module made, and it holds by name. Row 0: all of them */
 	struct phase_sum phases[PHASE_MAX];
 	struct report_mark *marks; /* a ring of MARKS_MAX, or NULL */
 	uint64_t marks_cnt; /* all that were */
@@ -103,9 +103,9 @@ void modules__done(struct modules *s);
 bool modules__define(struct modules *s, const struct event *ev);
 /* The module at an address, made if need be. 0: none, or no room (*ret_full). */
 uint32_t modules__at(struct modules *s, uint32_t pid, uint64_t addr, bool *ret_full);
-/* A module by its path; root none: whichever was told first. 0: none. */
+/* A module by its path; root none: the first one reported. 0: none. */
 uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, name_id root);
-/* The innermost module that both are in, or are; 0: none. */
+/* The innermost module that contains, or is, both; 0: none. */
 uint32_t modules__around(const struct modules *s, uint32_t a, uint32_t b);
 void modules__drop_pid(struct modules *s, uint32_t pid); /* its addresses mean nothing any more */
 void modules__mark(struct modules *s, const struct report_mark *mark);
@@ -123,7 +123,7 @@ void modules__enter(struct modules *s, uint32_t row, uint32_t old);
 void modules__used(struct modules *s, struct block *b, uint32_t row);
 void modules__named(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
 void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
-/* A block that no module made is a module's by its name, or is so no more. False: no memory. */
+/* A block that no module made is held by a module by its name, or no longer. False: no memory. */
 bool modules__hold(struct modules *s, uint32_t row, const struct block *b, const struct device *d);
 void modules__let_go(struct modules *s, uint32_t row, const struct block *b, const struct device *d, bool is_dead);
 /* Its category is another one, or it has a name. */

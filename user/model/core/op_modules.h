@@ -2,8 +2,7 @@
 /*
  * op_modules: bytes allocated by operator and the module that it was called in: which operators allocate most, and where.
  *
- * OP_MODULES_MAX pairs of rows (ops, modules); allocations of further ones are counted in `rest`. Nothing is taken back at a
- * death.
+ * OP_MODULES_MAX pairs of rows (ops, modules); allocations of further ones are counted in `rest`. Frees subtract nothing.
  */
 #ifndef MT_MODEL_OP_MODULES_H
 #define MT_MODEL_OP_MODULES_H

@@ -19,7 +19,7 @@ double paid__step_ns(const struct paid *p)
 	return sum.steps ? (double)sum.ns / (double)sum.steps : 0;
 }
 
-/* A step far longer than others is left out; but not where steps have become so. */
+/* A step far longer than others is left out, unless PAID_ODD in a row are. */
 static bool paid__is_odd(struct paid *p, uint64_t took_ns)
 {
 	double step_ns = paid__step_ns(p);
@@ -37,8 +37,8 @@ static bool paid__is_odd(struct paid *p, uint64_t took_ns)
 }
 
 /*
- * What probes took of the job's time between two readings. A job that has to wait for a CPU waits for theirs as well; so it is
- * the share of its CPU time.
+ * The share of the job's time that probes took between two readings. A job that waits for a CPU waits for its probes as well:
+ * so it is the share of its CPU time.
  */
 static double paid__share(const struct paid_read *from, const struct paid_read *to, double times)
 {
@@ -86,8 +86,8 @@ bool paid__is_measured(const struct paid *p)
 }
 
 /*
- * What marks took since the stretch began. Marks are hit inside and outside of a stretch, so their cost cancels out in the
- * comparison. What the stretch itself cost was no time of the job's.
+ * The time that marks took since the stretch began. Marks are hit inside and outside of a stretch, so their cost cancels out in
+ * the comparison. The stretch's own cost was no time of the job's.
  */
 static double paid__marks(const struct paid *p, uint64_t now_ns)
 {
@@ -113,7 +113,7 @@ static double paid__left(const struct paid *p, uint64_t now_ns)
 void paid__level(struct paid *p, bool sees_blocks)
 {
 	if (p->sees_blocks != sees_blocks)
-		p->watch = 0; /* the other's says nothing of it */
+		p->watch = 0; /* the value for the other level is of no use */
 	p->sees_blocks = sees_blocks;
 }
 
@@ -126,7 +126,7 @@ void paid__still(struct paid *p, uint64_t now_ns)
 	p->still_ns = now_ns;
 }
 
-/* Of all windows together noise is no excuse: no less than their probes took by calibration, which is too low as a rule. */
+/* Over all windows noise evens out: no less than their probes took by calibration, which is usually too low. */
 double paid__all(const struct paid *p, uint64_t now_ns)
 {
 	double lost_ns = p->lost_ns + paid__last(p);
@@ -177,7 +177,7 @@ static void paid__watch(struct paid *p, uint64_t took_ns)
 
 void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns)
 {
-	if (paid__is_odd(p, took_ns) || (!p->is_open && p->still_ns)) /* the job's own marks tell of steps even then */
+	if (paid__is_odd(p, took_ns) || (!p->is_open && p->still_ns)) /* the job's own marks report steps even then */
 		return;
 	if (what == PAID_WATCHED && !p->is_open && p->end_ns && now_ns - took_ns < p->end_ns + PAID_SETTLE_NS)
 		what = PAID_BESIDE;
@@ -195,7 +195,7 @@ void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t 
 	}
 }
 
-/* What is rare, and stays when marks have gone. */
+/* The rare probes that stay when marks have gone. */
 static void paid__read_still(struct paid *p, const struct paid_read *now)
 {
 	if (now->ts_ns <= p->still_ns)

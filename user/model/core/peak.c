@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * A binary heap with its worst member on top, so that "is it larger than the smallest kept" is one
- * comparison and a replacement log n. What it cannot do: name every block freed since a peak made
- * of more than PEAK_FREED_MAX of them; it names the largest, and says how many it left out.
+ * comparison and a replacement log n. If more than PEAK_FREED_MAX blocks of a peak were freed since,
+ * it has the largest, and the number of those left out.
  */
 #include "model/core/peak.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * peak: which blocks a device's highest moment was made of.
+ * peak: the blocks of a device's peak.
  *
  * Ids grow with allocation, so a live block was there at the peak iff its id is at most the last one
- * given out by then. Of those that died since, the PEAK_FREED_MAX largest are kept (ties: the
- * older). A new peak forgets them at once, which is right: they did not live to see it.
+ * given out by then. Of those freed since, the PEAK_FREED_MAX largest are kept (ties: the older).
+ * A new peak drops them at once: they were freed before it.
  */
 #ifndef MT_MODEL_PEAK_H
 #define MT_MODEL_PEAK_H

@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 
-/* When it is full every second one goes, and only every second of what comes is taken. */
+/* When it is full every second one is dropped, and from then on only every second one is taken. */
 static void sample__add(struct price_sample *s, uint64_t ns)
 {
 	if (!s->stride)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * price: what tracing costs a process, measured on itself: how long its steps take with all probes set, against those just
- * before, when only the marks of steps were. Calibration knows what a hit costs in a loop; here it is with the job's own
- * caches, threads that wait for each other, and the CPU time that memtrace takes from it. A process that was launched, or
- * makes no steps, has none.
+ * price: what tracing costs a process, measured on itself: the time of its steps with all probes set, against those just
+ * before, when only the marks of steps were. Calibration measures a hit in a loop; this includes the job's own caches, threads
+ * that wait for each other, and the CPU time that memtrace takes from it. A process that was launched, or makes no steps, has
+ * none.
  */
 #ifndef MT_MODEL_PRICE_H
 #define MT_MODEL_PRICE_H
@@ -15,7 +15,7 @@
 #include "timeline/report.h"
 
 #define PRICE_STEPS 256			 /* of each side that are kept */
-#define PRICE_STEPS_MIN 4		 /* of each side; with fewer nothing is said */
+#define PRICE_STEPS_MIN 4		 /* of each side; with fewer nothing is reported */
 #define PRICE_TRACED_NS 20000000000ull /* after the last probe was set: what comes later may be other work */
 
 enum price_when { PRICE_BEFORE = 0, PRICE_SETTING, PRICE_UNDER_WAY, PRICE_TRACED };
@@ -40,7 +40,7 @@ void price__attach(struct price *p, int begins);
 void price__step(struct price *p, uint64_t took_ns, uint64_t now_ns);
 /* … in a session with gaps: it was whole, and traced, or not: all such are compared. */
 void price__sampled(struct price *p, bool traced, uint64_t took_ns);
-/* Into sum goes the process of which most steps can be compared. */
+/* sum gets the process with the most steps to compare. */
 void price__report(const struct price *p, uint32_t pid, struct report_price *sum);
 
 #endif

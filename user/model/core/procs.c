@@ -216,7 +216,7 @@ void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t byt
 	p->rss_peak = max_u64(p->rss_peak, proc__rss(p));
 }
 
-/* Without room every second point goes, and from then on every second reading is left out. */
+/* Without room every second point is dropped, and from then on every second reading is left out. */
 static void own__keep(struct report_own *o, uint64_t ts_ns)
 {
 	if (o->reads < 2 || (o->reads - 1) & ((1u << o->points_shift) - 1))
@@ -281,7 +281,7 @@ uint32_t procs__unknown_cnt(const struct procs *ps)
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns)
 {
 	if (!p->listed)
-		return; /* many processes' times: no difference of them means anything */
+		return; /* of many processes: differences mean nothing */
 	if (!p->cpu_seen)
 		p->cpu_first_ns = cpu_ns;
 	p->cpu_seen = true;
@@ -290,7 +290,7 @@ void proc__set_cpu(struct proc *p, uint64_t cpu_ns)
 
 /*
  * mremap arrives as MUNMAP and MMAP of one thread, and one more MMAP where the old range stays. They count iff bytes of
- * the old one did: what was mapped before the attach stays out, and file mappings do.
+ * the old one did: mappings from before the attach stay out, and so do file mappings.
  */
 static bool proc__mmap(struct proc *p, const struct event *ev)
 {

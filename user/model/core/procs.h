@@ -50,9 +50,9 @@ struct proc {
 	bool listed; /* false: this is `other` */
 	bool oom_victim; /* the kernel's OOM killer has marked it */
 	bool death_kept; /* in the log of model_oom.c */
-	bool has_flow, has_regions; /* probes are set that tell of gradients, of regions' begins */
+	bool has_flow, has_regions; /* probes of gradients, of regions' begins are set */
 	uint8_t how, gone;
-	uint8_t covered;  /* sources whose probes are set, of those that tell what becomes of tensors: enum covered */
+	uint8_t covered;  /* sources whose probes are set, of those that follow tensors: enum covered */
 	uint64_t covered_ns; /* since when all of them are; 0: they are not */
 	uint32_t exit_status;
 	uint64_t start_ns;
@@ -67,7 +67,7 @@ struct proc {
 	uint64_t live_at_exit;
 	uint64_t rss[MT_RSS_KINDS], rss_peak;
 	uint64_t use[MT_USES], use_ts_ns; /* the last reading; use_ts_ns 0: none */
-	uint32_t use_unknown;		  /* a bit a kind: not told by that reading */
+	uint32_t use_unknown;		  /* a bit a kind: not in that reading */
 	struct report_own own; /* over all readings */
 	uint64_t mapped_peak, brk_base, brk_growth;
 	bool brk_seen;
@@ -87,17 +87,17 @@ struct proc {
 	bool has_graphs, has_step_regions; /* likewise: generated code, an optimizer's step() */
 	bool has_gradients; /* a backward pass was seen in this step … */
 	bool is_cleared;    /* … and gradients were cleared since: the next forward is of the next step */
-	uint64_t set_ts_ns; /* first; what its operators allocated before was put down to none */
+	uint64_t set_ts_ns; /* first; allocations of its operators before have no operator */
 	bool is_step_cut; /* marks were away since the last boundary: the next one ends no step */
 	bool is_being_set; /* its operators get their probes; nodes of backward may have none yet */
-	uint64_t module_ts_ns; /* when a module was told of first */
+	uint64_t module_ts_ns; /* when a module was first reported */
 	uint64_t steps;	       /* that have ended */
 	uint64_t regions_begun, regions_at_step; /* so far; at the last boundary */
 	uint64_t clearings; /* regions of zero_grad() */
 	uint64_t step_live;    /* at the end of the last one */
-	bool is_settled;       /* a step left nothing more behind */
+	bool is_settled;       /* a step ended with no more than it began with */
 	uint64_t settling_from_ns, settling_to_ns; /* of its steps that settle, the begin as far as it is known; to 0: none */
-	uint64_t step_number;  /* of the one that is under way, as its mark said */
+	uint64_t step_number;  /* of the one under way, from its mark */
 	struct step_count {
 		int64_t off, seen;	/* its optimizer's count, less boundaries: agreed upon; the last reading */
 		bool is_known, is_seen;
@@ -145,26 +145,26 @@ struct proc *procs__get(struct procs *ps, uint32_t pid, bool *ret_full);
 struct proc *procs__new_life(struct procs *ps, uint32_t pid, bool *ret_full);
 /* It exited: from now on it only waits to be folded. Its live numbers must be 0 by now. */
 void procs__exited(struct procs *ps, struct proc *p);
-/* All of them, since each one's first EV_CPU; of one most_ns at most, but for those folded into others. */
+/* Of all, since each one's first EV_CPU; of one most_ns at most, except those folded into `other`. */
 uint64_t procs__cpu_ns(const struct procs *ps, uint64_t most_ns);
 
 /* A step of a session with gaps: whole, and traced, or not. */
 void proc__sampled(struct proc *p, bool traced, uint64_t took_ns);
 uint64_t proc__rss(const struct proc *p); /* file, anonymous and shared pages together */
 void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes);
-uint32_t procs__unknown_cnt(const struct procs *ps); /* those that are there of whom PSS is not known */
+uint32_t procs__unknown_cnt(const struct procs *ps); /* running ones whose PSS is not known */
 void proc__set_use(struct procs *ps, struct proc *p, const struct event *ev, uint64_t ts_ns); /* its aux is a kind */
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns);
 /* MMAP, MUNMAP, BRK. false: the table of mappings is full. */
 bool proc__map(struct proc *p, const struct event *ev);
-/* What it has on a framework device, made where there is none; NULL: it is not listed, or there is no memory. */
+/* Its part of a framework device, made if need be; NULL: it is not listed, or there is no memory. */
 struct proc_side *proc__on(struct proc *p, uint8_t dev);
 /* A label replaces the one with the same text before its '='. */
 void proc__add_label(struct proc *p, const struct names *names, name_id label);
 /* The address space is gone (exec, exit). */
 void proc__clear_maps(struct proc *p);
 
-/* What lives may be more than ever. is_peak: of the device, which may take an equal height for it (device.h). */
+/* Live bytes may be more than ever. is_peak: of the device, where an equal height may count (device.h). */
 static inline void proc_side__raise(struct proc_side *s, bool is_peak, uint64_t ts_ns)
 {
 	if (s->live > s->high)
@@ -175,7 +175,7 @@ static inline void proc_side__raise(struct proc_side *s, bool is_peak, uint64_t 
 	}
 }
 
-/* traced: else it is no time that peaks count of. */
+/* traced: else peaks do not count. */
 static inline void proc_side__allocated(struct proc_side *s, uint64_t size, bool is_peak, uint64_t ts_ns, bool traced)
 {
 	s->live += size;

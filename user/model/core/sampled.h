@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * sampled: what each traced step of a sampled recording was made of, on each device: bytes by category, on average over the
- * step and at its own peak. A label that comes late goes to the steps in which the block lived.
+ * sampled: the memory of each traced step of a sampled recording, on each device: bytes by category, on average over the
+ * step and at its own peak. A late label is applied to the steps in which the block was live.
  *
- * Keeps SAMPLED_MAX steps; of more those of every second window, of every fourth, … so that what is kept is spread over the
- * whole session. Of steps that lie in one window the first ones.
+ * Keeps SAMPLED_MAX steps; of more those of every second window, of every fourth, … so that they are spread over the whole
+ * session. Of one window the first steps.
  *
- * Whether a block lived at a step's peak is told by time: one that ended in the same nanosecond did not.
+ * Whether a block was live at a step's peak is decided by time: one that ended in the same nanosecond was not.
  */
 #ifndef MT_MODEL_SAMPLED_H
 #define MT_MODEL_SAMPLED_H
@@ -55,16 +55,16 @@ struct sampled {
 /* A step of the process begins, whole and traced; the last one is over or was given up. */
 void sampled__begin(struct sampled *s, struct device *const *devs, unsigned devs_cnt, uint32_t pid, uint64_t window,
 		    uint64_t ts_ns);
-/* The process's step, which began then, is over; so many regions began in it. One that is not under way is none. */
+/* The process's step, which began then, is over; so many regions began in it. Ignored if it is not under way. */
 void sampled__end(struct sampled *s, struct device *const *devs, unsigned devs_cnt, uint32_t pid, uint64_t marks,
 		  uint64_t begin_ts_ns, uint64_t ts_ns);
-/* Nothing is traced any more: what is under way will not be whole. */
+/* Nothing is traced any more: the step under way will not be whole. */
 void sampled__give_up(struct sampled *s, struct device *const *devs, unsigned devs_cnt);
 void sampled__done(struct sampled *s);
 
-/* A block is allocated, and more lives than ever in this step. */
+/* A block is allocated, and live bytes are the most in this step. */
 void sampled__peak(struct device *d, uint64_t clock_ns);
-/* So many bytes that lived from a to b (UINT64_MAX: they live) had another label. */
+/* Relabels `size` bytes that were live from a to b (UINT64_MAX: still live). */
 void sampled__relabel(struct device *d, const struct sampled *s, uint8_t from, uint8_t to, uint64_t size, uint64_t a_ns,
 		      uint64_t b_ns);
 void sampled__check(const struct sampled *s, const struct device *d);

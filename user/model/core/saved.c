@@ -59,7 +59,7 @@ static uint64_t saved_pass__bytes(const struct saved_pass *p)
 	return bytes;
 }
 
-/* It takes its place in `most` if it is as large. */
+/* Replaces `most` if it is as large. */
 static void keep_largest(struct saved *s, struct saved_pass *old)
 {
 	struct saved_pass most = s->most;
@@ -116,7 +116,7 @@ struct saved_block *saved__add(struct saved *s, const struct block *b)
 	return k;
 }
 
-/* What is older than the passes that are kept is the job's own: who knows when autograd came to keep it. */
+/* A block older than the kept passes counts as the job's own: since when autograd keeps it is not known. */
 static void add_to_earlier(struct saved *s, uint64_t oldest, const struct saved_block *k)
 {
 	for (uint64_t i = s->passes - 1; i >= oldest && s->last[i % SAVED_PASSES].until >= k->id; i--) {
@@ -135,7 +135,7 @@ static void add_to_earlier(struct saved *s, uint64_t oldest, const struct saved_
 
 void saved__end(struct saved *s, uint64_t newest_id)
 {
-	/* what was there before the first is not known */
+	/* blocks from before the first one are not known */
 	uint64_t oldest = s->passes > SAVED_PASSES ? s->passes - SAVED_PASSES + 1 : 2;
 
 	for (uint32_t i = 0; s->passes > oldest && i < s->now->blocks.cnt; i++) {

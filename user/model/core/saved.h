@@ -3,13 +3,13 @@
  * saved: what a process keeps from forward to backward: the blocks that were there when a backward pass began, and that its
  * nodes, or those of a pass after it, read or freed (docs/saved.md).
  *
- * A pass is told when it begins and when it is over; meanwhile blocks are added. One that was made before an earlier pass,
+ * The caller reports a pass's beginning and end; meanwhile blocks are added. A block that was made before an earlier pass,
  * too, was there when that began: it is added to that one as well (a GAN's generator waits while the discriminator is
  * trained). So the last SAVED_PASSES are kept, and of all before them the largest, the later of two equal ones. The first
- * pass is given up for any other: which blocks are parameters is learned in it.
+ * pass is replaced by any other: which blocks are parameters is learned in it.
  *
- * What all processes have together is limited to SAVED_BYTES_MAX, and of what the others leave one has half: half a
- * million blocks or so. Blocks that find no room are not in a pass: who adds them counts them in `rest` when they are freed.
+ * All processes together have at most SAVED_BYTES_MAX, and one has half of what the others leave: about half a million
+ * blocks. Blocks without room are not in a pass: the caller counts them in `rest` when they are freed.
  */
 #ifndef MT_MODEL_SAVED_H
 #define MT_MODEL_SAVED_H
@@ -32,7 +32,7 @@ struct saved_block {
 	uint16_t op, region, module; /* rows, as struct block has them */
 	uint16_t within; /* row: the innermost module that made it and has all of its nodes; 0: none */
 	uint8_t dev;
-	bool is_other; /* a parameter, say, or a gradient on its way: kept, but not by autograd */
+	bool is_other; /* a parameter or a gradient on its way, for example: kept, but not by autograd */
 	bool is_later; /* it waits for a pass after this one: the node is of the last that had it */
 };
 
@@ -63,7 +63,7 @@ void saved__begin(struct saved *s, uint64_t ts_ns, uint64_t newest_id, uint64_t 
 struct saved_block *saved__find(const struct saved *s, uint64_t id);
 /* A block that is not in the pass under way yet. NULL: no room. */
 struct saved_block *saved__add(struct saved *s, const struct block *b);
-/* All blocks of the pass under way know whether they are others. What was made before an earlier pass goes into that, too. */
+/* is_other is set in all blocks of the pass under way. Those made before an earlier pass are added to that, too. */
 void saved__end(struct saved *s, uint64_t newest_id);
 void saved__check(const struct saved *s); /* aborts when broken */
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* By degrees of freedom, from 1 on. Behind them what is left of Fisher and Cornish's series is below a thousandth. */
+/* By degrees of freedom, from 1 on. Beyond them the rest of Fisher and Cornish's series is below a thousandth. */
 double spread__t(size_t windows)
 {
 	static const double t[] = { 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * spread: the mean of something over steps that were looked at in windows, and how far off it may be. Steps of one window lie
- * side by side and are alike, so it is windows that are counted, not steps: a ratio over clusters, and Student's t of one
- * less than there are windows (Cochran, Sampling Techniques, 9.3). It is as if windows were at random: they are with a budget.
+ * spread: a mean over steps that were traced in windows, and its error. Neighbouring steps of one window are alike, so windows
+ * are counted, not steps: a ratio over clusters, and Student's t with one degree of freedom less than windows (Cochran,
+ * Sampling Techniques, 9.3). This assumes windows at random times, which they have with a budget.
  */
 #ifndef MT_MODEL_SPREAD_H
 #define MT_MODEL_SPREAD_H

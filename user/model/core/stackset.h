@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * stackset: where blocks were allocated: the tree of stacks as the recording tells it, what was allocated at each
- * leaf, and which leaf a living block has. Few blocks have one (--stack-size), so a block's record knows
- * nothing of it: 12 bytes are kept beside it for those that do.
+ * stackset: where blocks were allocated: the tree of stacks from the recording, the bytes allocated at each
+ * leaf, and the leaf of each live block. Few blocks have one (--stack-size), so it is not in a block's
+ * record: those that do have 12 bytes beside it.
  *
  * EV_STACKS_MAX nodes, TALLY_ROWS_MAX leaves, STACKED_MAX living blocks.
  */
@@ -35,19 +35,19 @@ struct stackset {
 
 int stackset__init(struct stackset *s); /* 0 or -ENOMEM; zeroed by the caller */
 void stackset__done(struct stackset *s);
-/* A node is told. False: it is out of order, or there is no room. */
+/* Adds a node. False: it is out of order, or there is no room. */
 bool stackset__define(struct stackset *s, const struct event *ev);
 static inline bool stackset__has(const struct stackset *s, uint64_t node)
 {
 	return node && node <= s->defs_cnt;
 }
-/* The block of this id was allocated at `node`; seen late: nobody's allocation. False: no room. */
+/* The block of this id was allocated at `node`; late: no allocation. False: no room. */
 bool stackset__allocated(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
 bool stackset__late(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
 uint32_t stackset__of(const struct stackset *s, uint64_t id); /* node where that living block was allocated; 0: not known */
-/* What stackset__of said of it. */
+/* Returns its node, as stackset__of. */
 uint32_t stackset__freed(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch);
-/* What is live at the leaves is what the blocks with a stack have. Aborts when broken. */
+/* Live bytes at the leaves are the sums of the blocks with a stack. Aborts when broken. */
 void stackset__check(const struct stackset *s, const struct blocks *blocks);
 
 #endif

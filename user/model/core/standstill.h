@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * standstill: how much longer a step of a process took while memtrace set its probes: against its steps just before, by the
- * process's own marks of steps. The step that was under way when the last probe was set counts to those meanwhile.
+ * standstill: how much longer a step of a process took while memtrace set its probes: compared with its steps just before, by
+ * the process's own marks of steps. The step under way when the last probe was set is included.
  */
 #ifndef MT_MODEL_STANDSTILL_H
 #define MT_MODEL_STANDSTILL_H
@@ -27,7 +27,7 @@ struct standstill {
 
 /* EV_ATTACH: sums of all processes. */
 void standstill__attach(struct standstill *s, struct report_attach *sum, const struct event *ev);
-/* A step of the process has ended. Into sum goes what is longest in any process. */
+/* A step of the process has ended. sum gets the longest of any process. */
 void standstill__step(struct standstill *s, struct report_attach *sum, uint64_t took_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * tally: who made the blocks: one row a name (operators in one tally, regions and backward nodes in
+ * tally: sums of blocks by maker: one row a name (operators in one tally, regions and backward nodes in
  * another), and one cell a row and device.
  *
  * Row 0 is "none": blocks without an op (or region), entries whose name is unknown, and everything
@@ -23,7 +23,7 @@ struct tally_row {
 	name_id name;
 	bool is_node;
 	bool is_shadow;	   /* its cells belong to another row's … */
-	uint32_t shown_as; /* … this one's, which is none's as long as it has no name */
+	uint32_t shown_as; /* … this one's; "none" until it has a name */
 	uint64_t count; /* entries */
 };
 
@@ -82,7 +82,7 @@ static inline uint32_t tally__ready(struct tally *t, unsigned dev_idx, uint32_t 
 	return tally__grow_cells(t, dev_idx, row);
 }
 
-/* What was live at the device's peak: a cell not touched since still is as it was then. */
+/* Live bytes at the device's peak: a cell not changed since still has them. */
 static inline uint64_t cell__at_peak(const struct tally_cell *c, uint64_t epoch)
 {
 	return c->epoch == epoch ? c->at_peak : c->live;
@@ -118,7 +118,7 @@ static inline uint64_t tally__nobodys(const struct tally *t, unsigned dev_idx)
 	return t->devs[dev_idx].cells[0].live;
 }
 
-/* A preexisting block: live, but nobody's allocation. */
+/* A preexisting block: live, but no allocation. */
 static inline void tally__late(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
 			      uint64_t epoch)
 {

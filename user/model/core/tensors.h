@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * tensors: what Python calls the blocks that are alive (EV_TENSOR), and names that wait for theirs: of storages
+ * tensors: Python's names of live blocks (EV_TENSOR), and names that wait for their blocks: of storages
  * from before the attach that no operator has been given yet.
  *
- * Holds TENSORS_MAX of both together, 64 bytes each; of the names that wait a process may have half of what the others
- * leave (a made-up heap has as many as it likes). Further ones are refused and counted by whoever asks.
+ * Holds TENSORS_MAX of both together, 64 bytes each; of the waiting names a process may have half of what the others leave
+ * (a hostile heap may have any number). Further ones are refused and counted by the caller.
  */
 #ifndef MT_MODEL_TENSORS_H
 #define MT_MODEL_TENSORS_H
@@ -17,7 +17,7 @@
 #include "base/names.h"
 
 #define TENSORS_MAX (1u << 19)
-#define TENSORS_WAITERS 1024 /* processes are told apart by so much of a hash: a power of two */
+#define TENSORS_WAITERS 1024 /* buckets of a hash of the pid: a power of two */
 
 struct block;
 
@@ -29,7 +29,7 @@ struct tensor {
 	name_id of;   /* of an optimizer's state: root of its parameter */
 	uint8_t kind; /* enum ev_tensor, without the bits */
 	uint8_t bits; /* its bits */
-	bool early;   /* waits, and was said before what becomes of its storage could be seen */
+	bool early;   /* waits, and was reported before its storage's uses and frees could be seen */
 	uint16_t module; /* row that its bytes are counted for; 0: none */
 	bool held;	 /* … and that has it, as none made it (modules__hold) */
 };

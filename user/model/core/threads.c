@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * A slab of threads that never move, and an index by tid.
- * No event says that a thread ended, so places are recycled by the clock algorithm: one bit a
- * thread, set when it is heard of, cleared by the hand in passing; whoever is found clear has been
- * silent for a whole round. That is near enough to least recently used and costs one store an event.
+ * No event reports the end of a thread, so places are recycled by the clock algorithm: one bit a
+ * thread, set by its events, cleared by the hand in passing; a thread whose bit is clear has had no
+ * event for a whole round. That is near enough to least recently used and costs one store an event.
  */
 #include "model/core/threads.h"
 
@@ -183,7 +183,7 @@ static uint8_t clamp(uint32_t n, uint8_t max)
 	return n < max ? (uint8_t)n : max;
 }
 
-/* A hole in seq: the frames under the new one may have changed hands. */
+/* A hole in seq: the frames under the new one may be others now. */
 static void thread__doubt(struct thread *t, const struct event *ev, uint8_t depth)
 {
 	uint8_t cnt = ev->seq > t->last_seq ? depth : MT_FRAMES_MAX; /* counting began anew */

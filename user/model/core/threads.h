@@ -6,10 +6,10 @@
  * Depth and seq come with every event, so nothing has to be closed here: a frame is trusted if its
  * seq is the one that the event names. After a lost frame (a hole in seq) the frames below the next
  * one are not trusted until an event names them. So attribution is right or unknown, never guessed;
- * regions carry no seq, and a lost region record does misattribute until the stack is told anew.
+ * regions carry no seq, and a lost region record does misattribute until the stack is reported anew.
  *
- * Bounded: past THREADS_MAX the thread that was not heard of for the longest time gives its place up,
- * and that is a loss if it had anything open. A thread is good until the next threads__get().
+ * Bounded: past THREADS_MAX the thread without events for the longest time gives its place up, and
+ * that is a loss if it had anything open. A thread is good until the next threads__get().
  */
 #ifndef MT_MODEL_THREADS_H
 #define MT_MODEL_THREADS_H
@@ -30,7 +30,7 @@ struct frame {
 	uint32_t node_row; /* innermost node at or under this frame, 0 = none known */
 	uint8_t kind;	   /* MT_EV_OP, _OP_BEGIN, _NODE; 0 = it was lost */
 	bool unsure;	   /* a later frame was lost, maybe in this one's place */
-	uint8_t told;	   /* kind of its record: _APPLY and _ACC are nodes, too; 0 = nobody said what is there */
+	uint8_t told;	   /* kind of its record: _APPLY and _ACC are nodes, too; 0 = not known what is there */
 	uint8_t class;	   /* the graph's own: enum op_class */
 	uint64_t node_entry; /* that node's place in the thread's order of entries */
 };
@@ -52,16 +52,16 @@ struct used_block {
 
 struct thread {
 	uint32_t tid, pid;
-	uint32_t num; /* its place: another thread has it once this one gave it up */
+	uint32_t num; /* its place, which another thread may get after it */
 	struct proc *proc; /* borrowed; the owner drops a process's threads before the process */
-	uint32_t last_seq; /* of the last frame heard of */
-	uint8_t depth;	   /* after the last event that told it */
+	uint32_t last_seq; /* of the last frame reported */
+	uint8_t depth;	   /* after the last event that had one */
 	uint8_t regions_cnt;
-	bool recent; /* heard of since the clock hand passed */
+	bool recent; /* had an event since the clock hand passed */
 	bool in_use;
 	uint64_t entries; /* nodes and regions entered so far */
-	uint32_t module;      /* row: whose forward runs, as told last */
-	uint32_t node_module; /* row: whose backward the nodes are, as told last */
+	uint32_t module;      /* row: whose forward runs, as last reported */
+	uint32_t node_module; /* row: whose backward the nodes are, as last reported */
 	uint32_t forward_no;  /* proc.forward_no when it was in a forward last */
 	uint8_t phase;	      /* enum phase, as seen last */
 	uint8_t optimizers;   /* open regions of optimizers */
@@ -70,13 +70,13 @@ struct thread {
 	uint8_t phase_around;	/* of the outermost optimizer's region */
 	bool is_over, is_over_around; /* its step() has ended, and nothing was seen since: the time is no phase's */
 	bool has_trained;     /* a forward, a backward or an optimizer was in it */
-	bool no_grad;	      /* grad mode, as told last */
+	bool no_grad;	      /* grad mode is off, as last reported */
 	bool is_step;	      /* the outermost of them is its step() */
 	uint32_t used_seq;    /* frame of the operator that was given … */
 	uint8_t used_cnt;
 	struct used_block used[THREAD_USED_MAX]; /* … these, and its module is not known yet */
 	uint64_t phase_ts_ns; /* since when; 0: was never looked at */
-	uint64_t stack_ptr; /* where the stack of the block at this address, the next one allocated, was told: … */
+	uint64_t stack_ptr; /* the address of the next block allocated, whose stack was reported: … */
 	uint32_t stack;	    /* … its node, 0 = none */
 	struct frame frames[MT_FRAMES_MAX];
 	struct open_region regions[MT_REGIONS_MAX];
@@ -105,7 +105,7 @@ void thread__enter(struct thread *t, const struct event *ev, uint32_t row);
 /* REGION_BEGIN; REGION_END returns the row of the region that ended (0 = not known). */
 void thread__region_begin(struct thread *t, const struct event *ev, uint32_t row);
 uint32_t thread__region_end(struct thread *t, const struct event *ev);
-/* It has `depth` frames open, the innermost being `seq` (0: not told): what else was open is over. */
+/* It has `depth` frames open, the innermost being `seq` (0: not known): all others are over. */
 static inline void thread__settle(struct thread *t, unsigned depth, uint32_t seq)
 {
 	struct frame *leaf = depth && seq && depth <= MT_FRAMES_MAX ? &t->frames[depth - 1] : NULL;
@@ -129,7 +129,7 @@ static inline uint32_t thread__stack(struct thread *t, uint64_t ptr)
 }
 /* A node is open at the event. */
 bool thread__in_node(const struct thread *t, const struct event *ev);
-/* Whose the event is: innermost op, innermost region or node. */
+/* The event's innermost op, and innermost region or node. */
 struct attribution thread__attribute(struct thread *t, const struct event *ev);
 /* Its innermost region or node, with `depth` frames open, the innermost being `seq`. Changes nothing. */
 uint32_t thread__region(const struct thread *t, unsigned depth, uint32_t seq);

@@ -65,7 +65,7 @@ static void told__site(struct told *t, const struct event *ev)
 	s->attached = add_saturating(s->attached, ev->size);
 }
 
-/* Makes room for one more, or says that there is none. */
+/* Makes room for one more; false: there is none. */
 static bool told__make_room(struct told *t)
 {
 	size_t i = 0;

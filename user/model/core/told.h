@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * told: what memtrace says of itself by events: where it attached, what it lost, what it costs, what
- * it cannot see. The latest word counts; what is said of symbols adds up. Bounded: of more covers than
- * fit the oldest go (not the main target's), of more notes and symbols the later ones.
+ * told: memtrace's reports of itself, from events: where it attached, what it lost, what it costs, what it
+ * cannot see. The latest report counts; those of symbols add up. Bounded: of too many covers the oldest
+ * are dropped (not the main target's), of too many notes and symbols the later ones.
  */
 #ifndef MT_MODEL_TOLD_H
 #define MT_MODEL_TOLD_H
@@ -30,7 +30,7 @@ struct told_symbol {
 	uint64_t found, attached, fired, fired_base;
 };
 
-/* An operator that had no probe, for it was never called, until it was. */
+/* An idle operator: it had no probe until it was called. */
 struct told_late {
 	name_id name;
 	uint32_t pid;

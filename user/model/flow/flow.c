@@ -8,8 +8,8 @@
  * schema for torch.profiler: it is transparent, and what it calls become the nodes.
  *
  * Versions are counted when the first event after a writing frame's own arrives, so that a frame found
- * to be transparent has written nothing. Writes that only a backward node's inputs suggest
- * (an input of a node that no operator in it took counts as written) are known when it is closed.
+ * to be transparent has written nothing. Writes inferred from a backward node's inputs (an input of a
+ * node that no operator in it was given counts as written) are known when it is closed.
  */
 #include "model/flow/flow.h"
 
@@ -94,7 +94,7 @@ static void fthread__abandon(struct fthread *t)
 	t->proc->open_nodes--;
 }
 
-/* By the optimizer, or outside of backward: also when a hook's optimizer is inside of the node that has the hook. */
+/* By the optimizer, or outside of backward: also when an optimizer in a hook is inside of the hook's node. */
 static bool fthread__writes_forward(const struct fthread *t)
 {
 	return !t->node.under_eval || (t->region >= 0 && t->leaf < t->region_depth);
@@ -134,7 +134,7 @@ static void fthread__write(struct graph *g, struct fthread *t)
 	}
 }
 
-/* What it was given has been written by another thread's node since. */
+/* An input has been written by another thread's node since. */
 static void fthread__count_stale(struct graph *g, const struct fthread *t)
 {
 	for (uint32_t i = 0; i < t->edges.cnt; i++) {
@@ -185,7 +185,7 @@ static bool fthread__is_open(const struct fthread *t, int frame, uint32_t seq, i
 	return frame >= 0 && frame < depth && t->th->frames[frame].seq == seq;
 }
 
-/* The thread's first `depth` frames are still open, as far as they are those that they were. */
+/* The thread's first `depth` frames are still open, as far as they are the same ones. */
 static void fthread__leave(struct graph *g, struct fthread *t, int depth)
 {
 	if (t->leaf >= 0 && !fthread__is_open(t, t->leaf, t->leaf_seq, depth))
@@ -196,7 +196,7 @@ static void fthread__leave(struct graph *g, struct fthread *t, int depth)
 		fthread__write(g, t);
 }
 
-/* The thread that was at this place before, and was given up, has nothing open any more. */
+/* The thread that had this place before has nothing open any more. */
 static struct fthread *graph__take_place(struct graph *g, struct thread *th, struct fthread *before)
 {
 	if (before && before->leaf >= 0)
@@ -239,7 +239,7 @@ static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fbl
 void graph__frame(struct graph *g, struct thread *th, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, th);
-	bool is_python = ev->kind == MT_EV_NODE && (ev->flags & MT_NODE_PYTHON); /* whatever its type is called */
+	bool is_python = ev->kind == MT_EV_NODE && (ev->flags & MT_NODE_PYTHON); /* with any type's name */
 	uint8_t op = is_python ? OPC_PY_NODE : graph__class(g, ev->name);
 	int at = ev->depth;
 	struct fproc *p;
@@ -293,8 +293,8 @@ static void graph__weight(struct graph *g, struct fthread *t, struct fblock *f)
 }
 
 /*
- * Of a process without an optimizer's regions between its backward passes: is this another one than the last? A pass comes to
- * a variable once, or again for what one of its own nodes ran: so it is, if operators outside of all nodes ran meanwhile.
+ * In a process without an optimizer's regions between its backward passes: does another pass begin? A pass reaches a variable
+ * once, or again for what one of its own nodes ran: so it does if operators outside of all nodes ran since.
  */
 static void fproc__next_backward(struct graph *g, struct fproc *p, const struct fblock *variable)
 {
@@ -317,7 +317,7 @@ static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f
 	f->acc_forward = t->proc->forwards;
 }
 
-/* Tensors that get another block: what the old one was, the new one is. */
+/* Tensors that get another block: the new one takes over the old one's label. */
 static void fthread__identity(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
 			      uint8_t index, uint8_t op)
 {
@@ -398,7 +398,7 @@ bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
 		fproc__wrapped_seen(t->proc);
 	if (ev->flags == MT_CLASS_SPARSE && th->depth && fthread__is_first_of_acc(t, &th->frames[th->depth - 1]))
 		t->acc_taken = false; /* indices and values are made anew where sparse gradients are added up */
-	/* after its frame and before anything else: nothing of it was believed yet */
+	/* after its frame and before anything else: nothing of it was used yet */
 	if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == th->depth - 1 &&
 	    th->frames[t->leaf].told == MT_EV_OP && th->frames[t->leaf].seq == ev->seq)
 		fthread__abandon(t);
@@ -470,13 +470,13 @@ void graph__allocated(struct graph *g, struct block *b, struct thread *th, const
 	f->quiet = false;
 }
 
-/* `_fused_` operators write gradients: one that was taken for state for it. What was used without a gradient is none. */
+/* `_fused_` operators write gradients, which may have been taken for state. A block used without a gradient is none. */
 static bool was_gradient(const struct fblock *f, const struct fproc *p)
 {
 	return (f->flags & (FB_STATE_MUT | FB_WEAK)) == FB_STATE_MUT && f->state_cnt == 1 && f->region == p->regions_ended;
 }
 
-/* Nothing more comes of it; t: the thread that ended it, if it is known. */
+/* Its block has ended; t: the thread that ended it, if it is known. */
 static void graph__ended(struct graph *g, const struct fthread *t, struct fblock *f, uint32_t pid)
 {
 	fblock__end(g, f);
@@ -654,7 +654,7 @@ size_t graph__bytes(const struct graph *g)
 	return sum;
 }
 
-/* Python's word. A parameter that no gradient comes for is a frozen one, as one that an argument's name tells of. */
+/* Python's word. A parameter without gradients is frozen, like one that is known by an argument's name. */
 void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 {
 	bool inner = bits & EV_TENSOR_INNER, rests = bits & EV_TENSOR_RESTS;
@@ -664,7 +664,7 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 	if (!p || (f->said == kind && f->said_inner == inner && f->said_rests == rests))
 		return;
 	if (kind == EV_TENSOR_GRADIENT && inner && fproc__has_as_input(p, f))
-		return; /* a .grad's indices, which lie in what the job keeps and reads in each step */
+		return; /* a .grad's indices, in a block that the job keeps and reads in each step */
 	if (!f->said)
 		f->said_step = p->steps;
 	f->said = kind;
@@ -672,7 +672,7 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 	f->said_rests = rests;
 	p->has_named |= kind == EV_TENSOR_PARAMETER;
 	fproc__wrapped_said(g, p, f);
-	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd has the wrapper; data flow this alone */
+	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd sees the wrapper, data flow only this */
 		graph__set_param(g, p, f);
 		g->counts.has_parts = 1;
 	}

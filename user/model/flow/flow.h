@@ -6,12 +6,12 @@
  * open frame that is an operator with storages, a backward node's apply or a Python node; it has an
  * edge to each block that was read, written, allocated or freed in it, and each write makes a version.
  * Nodes are closed when the next event of their thread is not inside them, are labelled then, and
- * stay in a window of the last steps, so that what is found out later (a parameter, at the first
- * backward pass) can relabel what was seen before. Labels are back-dated: bytes, byte·time and the
- * share at the peak of a version move with it as a whole.
+ * stay in a window of the last steps, so that later findings (a parameter, at the first backward pass)
+ * can relabel earlier nodes. Labels are back-dated: bytes, byte·time and the share at the peak of a
+ * version move with it as a whole.
  *
  * Made by the first block or frame once `flow` is covered, or by the first EV_ARG, APPLY or ACC: without
- * that source nothing of this exists. Knows nothing of the model but what struct flow_env names.
+ * that source nothing of this exists. Uses only what struct flow_env has of the model.
  */
 #ifndef MT_MODEL_FLOW_H
 #define MT_MODEL_FLOW_H
@@ -30,23 +30,23 @@ struct report_flow;
 struct tally;
 struct thread;
 
-/* All that the graph may ask, and whom it tells. Borrowed: it goes before them. */
+/* All that the graph may read and call. Borrowed: it is freed before them. */
 struct flow_env {
 	const struct names *names;
 	const struct blocks *blocks; /* to check itself */
-	struct device *const *devs; /* their sums by category are the graph's to keep */
+	struct device *const *devs; /* the graph keeps their sums by category */
 	const uint8_t *dev_idx;	    /* + 1, by device */
-	struct modules *modules;    /* gradients without a name are theirs */
+	struct modules *modules;    /* for gradients without a name */
 	struct procs *procs;	    /* which probes there are in a process */
 	const struct tally *regions;
 	const uint64_t *start_ts_ns, *now_ns;
-	const struct gaps *gaps; /* what byte·time is measured by */
-	const struct sampled *sampled; /* steps that labels are of, too */
+	const struct gaps *gaps; /* the clock of byte·time */
+	const struct sampled *sampled; /* steps whose sums labels change, too */
 	uint64_t *lost; /* by enum mt_loss */
 	enum classes classes;
 	bool nodes; /* TL_NODE and TL_FINAL are asked for */
 	void *ctx;
-	void (*is_backward)(void *ctx, name_id place); /* what the generated graph there returned is a gradient */
+	void (*is_backward)(void *ctx, name_id place); /* the generated graph there has returned a gradient */
 	void (*tell)(void *ctx, const struct tl_event *tl);
 	void (*tell_block)(void *ctx, uint8_t kind, const struct block *b, uint32_t ver); /* TL_LABEL, TL_VERSION */
 };
@@ -61,40 +61,40 @@ bool graph__takes(struct graph *g, struct thread *th, const struct event *ev);
 void graph__arg(struct graph *g, struct thread *th, const struct event *ev, struct block *b);
 void graph__region(struct graph *g, struct thread *th, const struct event *ev);
 void graph__step(struct graph *g, uint32_t pid); /* a STEP mark */
-/* A framework block was allocated: before the timeline is told. Inside it is counted already. */
+/* A framework block was allocated: call this before it is reported to the timeline, and after it is counted. */
 void graph__allocated(struct graph *g, struct block *b, struct thread *th, const struct event *ev,
 		      uint8_t made); /* enum ev_place */
-void graph__placed(struct graph *g, name_id place, uint8_t made); /* what was allocated there before it was told */
+void graph__placed(struct graph *g, name_id place, uint8_t made); /* for blocks allocated there before it was reported */
 /*
- * A block with `tracked` is freed: before it is counted as gone. b is the copy that is told and counted, its label
- * becomes the last one. th, ev: its free, NULL if its process went away.
+ * A block with `tracked` is freed: call this before it is counted as freed. b is the copy that is reported and counted, and
+ * gets its last label. th, ev: its free, NULL if its process is gone.
  */
 void graph__freed(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
 /* A late block's mapping is gone; b as in graph__freed. */
 void graph__unmapped(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
-void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
-/* What follows of the process has nothing to do with what was, but that blocks keep their labels: a gap. */
+void graph__close_pid(struct graph *g, uint32_t pid); /* its address space is going: open nodes end */
+/* A gap: nothing is carried over for the process, except that blocks keep their labels. */
 void graph__cut(struct graph *g, uint32_t pid);
-void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
-/* The last event: what was found out in an unfinished step counts, too, and what was only guessed of freed blocks does not. */
+void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks have ended */
+/* The last event: findings of an unfinished step count, too, and guesses about freed blocks do not. */
 void graph__finish(struct graph *g);
-void graph__end(struct graph *g); /* no more events: tells what was held back, changes no label */
+void graph__end(struct graph *g); /* no more events: reports what was held back, changes no label */
 
-/* What is known of a block, for EV_WAS_FLOW; false: nothing any more. And a block of which that was told. */
+/* What is known of a block, for EV_WAS_FLOW; false: nothing any more. And the reverse, for an EV_WAS_FLOW. */
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
 void graph__was(struct graph *g, struct block *b, const struct event *ev);
 
-/* What Python says of a block: its kind, and bits of enum ev_tensor. */
+/* Python's word on a block: its kind, and bits of enum ev_tensor. */
 void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits);
 
-/* What a block is called, or was until its end, for the longest time, without guesses. CAT_MAX: it is not known any more. */
+/* The label that a block has, or had until its end, for the longest time, without guesses. CAT_MAX: not known any more. */
 uint8_t graph__lasting(const struct graph *g, uint64_t id);
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
 
 /*
- * Where torch.profiler's words mislead, at the device's peak: how many bytes more (or less) each category has in plain words.
- * What generated code made, and is PARAMETER or INPUT because nothing else names it, is what its file says; what lived within
- * one operator, for which there is no word, is WORKSPACE. A row a device; all 0 in the extended classes.
+ * Plain categories, where torch.profiler's mislead, at the device's peak: how many bytes more (or less) each category has.
+ * Blocks that generated code made, and that are PARAMETER or INPUT for want of a better category, have the one from its file;
+ * those that lived within one operator, without a category, are WORKSPACE. A row a device; all 0 in the extended classes.
  */
 void graph__plain(const struct graph *g, struct device *const *devs, unsigned cnt, int64_t (*moved)[CAT_MAX]);
 void graph__report(const struct graph *g, struct report_flow *ret);

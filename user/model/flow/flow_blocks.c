@@ -5,9 +5,9 @@
  * byte·time and share at the peak from the category where they were counted to the one where they
  * belong now. So every sum over categories stays that of the device, exactly, whenever a label comes.
  *
- * A span was live at the device's highest moment iff it began in an earlier epoch (device.h: the count
- * of peaks) and did not end before it. Blocks are found by id, never by pointer: nodes and blocks that
- * name one another by id need no reference counts, and what was forgotten is simply not found.
+ * A span was live at the device's peak iff it began in an earlier epoch (device.h: the count of peaks)
+ * and did not end before it. Blocks are found by id, never by pointer: nodes and blocks that refer to
+ * each other by id need no reference counts, and removed ones are simply not found.
  *
  * Bounds: of more than SPANS_MAX versions with labels of their own neighbours with the same label become
  * one, or else the oldest two; the window of dead blocks is flow_rules.c's.
@@ -157,7 +157,7 @@ void graph__remove(struct graph *g, struct fblock *f)
 	uint64_t i = graph__probe(g, f->id), mask = g->mask;
 	uint32_t num = g->slots[i];
 
-	if (f->dev->plain_epoch != f->dev->epoch) { /* what is forgotten has not lived to see a new peak */
+	if (f->dev->plain_epoch != f->dev->epoch) { /* removed blocks were freed before a new peak */
 		memset(f->dev->plain, 0, sizeof(f->dev->plain));
 		f->dev->plain_epoch = f->dev->epoch;
 	}
@@ -222,11 +222,11 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 	f->one.guess = w.shown < CAT_COMPAT_MAX ? w.shown : CAT_UNKNOWN;
 	f->one.bwd = w.by_backward;
 	if (p && !(f->flags & (FB_STALE | FB_LATE)) && (f->one.guess || !(f->flags & FB_TOUCHED)))
-		ids__push(&p->allocated, f->id, WINDOW_EDGES); /* of the step under way: what is guessed of it ends with that */
+		ids__push(&p->allocated, f->id, WINDOW_EDGES); /* of the step under way: guesses about it end with that */
 	fblock__refresh(g, f);
 }
 
-/* Moves what a span weighs. `until`: its end; last: it is the block's present label. */
+/* Moves a span's bytes and byte·time. `until`: its end; last: it is the block's present label. */
 static void fblock__move(struct graph *g, struct fblock *f, struct span *s, const struct span *next, uint8_t to)
 {
 	uint64_t now = gaps__clock(g->env.gaps, *g->env.now_ns);
@@ -288,7 +288,7 @@ uint8_t graph__lasting(const struct graph *g, uint64_t id)
 	return longest ? fblock__settled(f, longest) : CAT_MAX;
 }
 
-/* Labels of versions are not expected of a whole block; and of them most are known at allocation anyway. */
+/* A version's label is not expected of a whole block; most of these are known at allocation anyway. */
 static void graph__learn(struct graph *g, const struct fblock *f)
 {
 	struct habit *h = &g->habits[f->habit % HABITS];
@@ -305,7 +305,7 @@ static void graph__learn(struct graph *g, const struct fblock *f)
 
 void fblock__end(struct graph *g, struct fblock *f)
 {
-	/* what was only expected of it, or guessed of something that was no tensor, is over */
+	/* ends expectations, and guesses about blocks that were no tensors */
 	if (!(f->flags & FB_TOUCHED))
 		f->flags |= FB_STALE;
 	f->expected = 0;
@@ -316,7 +316,7 @@ void fblock__end(struct graph *g, struct fblock *f)
 	f->end_epoch = f->dev->epoch;
 }
 
-/* Without the process's seed: places share entries, and which ones do decides what is expected, in each replay alike. */
+/* Not seeded: which places share an entry decides what is expected, and must be the same in each replay. */
 void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal)
 {
 	uint64_t x = ((uint64_t)f->blk->op << 40 | (uint64_t)f->blk->region << 20 | ordinal) ^

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Extended classes: what torch.profiler has no word for, or calls by a wrong one. They lie over the labels
- * of flow_rules.c, which never look at them: with CLASSES_COMPAT no mark is ever set.
+ * Extended classes: where torch.profiler has no category, or a wrong one. They lie over the labels of
+ * flow_rules.c, which never depend on them: with CLASSES_COMPAT no mark is ever set.
  *
  * A round is a pass over the data: it is over when a parameter that was updated in it gets a gradient
  * again. Steps are not rounds: a job with two optimizers has two steps a round. Without training (no
  * AccumulateGrad) a step is a round. A tensor that is used in two rounds after the one where it was first
- * seen late is no batch and no activation, unless the job holds on to it: then it is a buffer by what it does.
+ * seen late is no batch and no activation, unless the job keeps it: then it is a buffer by its use.
  *
  * What it cannot know: whether a tensor that is only read and never named weight is a frozen parameter, a
- * buffer or data that the job keeps (BUFFER for all three); tensors that only calls past at::_ops touch:
- * torch.distributed's collectives are such calls, so their memory is found by who makes it (regions of FSDP)
+ * buffer or data that the job keeps (BUFFER for all three); tensors that only calls past at::_ops use:
+ * torch.distributed's collectives are such calls, so their memory is found by the region that makes it (FSDP's)
  * or by what DistributedDataParallel does after AccumulateGrad, never by the collective itself.
  *
- * FSDP (fully_shard) has a region for each of its moves, and the operators in them say the rest. What is read in
- * "FSDP::all_gather" and was not made there is a shard of a parameter, what is made there a buffer; what is made in
- * "FSDP::all_gather_copy_out" (or in the hook around it: a world of one copies without a collective) is the parameter
- * unsharded, which lives until its storage is resized to nothing. In "FSDP::post_backward_reduce" what an operator reads, or
- * _chunk_cat writes, is on its way to the collective; what else was made there and outlives the region is the shards' gradient.
- * A transport that has threads of its own (gloo) fills a buffer there before it copies: what is copied into a buffer of
- * FSDP's outside of its regions is one, too. What was gathered is a parameter for the rules below, new in every pass: so what
- * is computed from it has its label, which it has not with CLASSES_COMPAT.
+ * FSDP (fully_shard) has a region for each of its phases; the operators in them show the rest. A block that is read in
+ * "FSDP::all_gather" and was not made there is a shard of a parameter, one made there a buffer; a block made in
+ * "FSDP::all_gather_copy_out" (or in the hook around it: a world of one copies without a collective) is the unsharded
+ * parameter, which lives until its storage is resized to nothing. In "FSDP::post_backward_reduce" a block that an operator
+ * reads, or _chunk_cat writes, is on its way to the collective; others made there that outlive the region are the shards'
+ * gradients. A transport with threads of its own (gloo) fills a buffer there before it copies: a block that is copied into a
+ * buffer of FSDP's outside of its regions is one, too. Gathered blocks are parameters for the rules below, new in every pass:
+ * so blocks computed from them get their labels, which they do not with CLASSES_COMPAT.
  */
 #include <string.h>
 
@@ -79,14 +79,14 @@ static void fthread__fsdp_allocated(struct fthread *t, struct fblock *f)
 
 	if (class == OPC_UNSHARD_REGION) {
 		f->marks |= FM_UNSHARDED;
-		f->flags |= FB_PARAM | FB_FLOWS; /* no news: nothing has used it yet */
+		f->flags |= FB_PARAM | FB_FLOWS; /* not counted as news: nothing has used it yet */
 	} else if (class != OPC_OTHER)
 		f->marks |= FM_GATHERED;
 	if (class == OPC_REDUCE_REGION)
 		ids__push(&t->reduced, f->id, FSDP_REDUCED_MAX);
 }
 
-/* What the operator's other arguments are, if it writes this one. */
+/* The marks of the operator's other arguments, if it writes this one. */
 static uint16_t fsdp_into(const struct fblock *f, uint8_t class)
 {
 	if (class == OPC_OTHER) /* a transport's own thread */
@@ -150,7 +150,7 @@ static bool rounds__count(struct rounds *r, uint32_t now)
 	return r->cnt == ROUNDS_SURE;
 }
 
-/* What asks for a gradient in two rounds, where parameters have names, and has none: nobody wants to train it. */
+/* Asks for a gradient in two rounds, but has no name where parameters have names: it is not trained. */
 static bool is_received(const struct fproc *p, const struct fblock *f)
 {
 	return p->has_named && !f->said && !f->round_stepped && p->rounds >= f->round_first + ROUNDS_SURE;
@@ -159,7 +159,7 @@ static bool is_received(const struct fproc *p, const struct fblock *f)
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f)
 {
 	if (!p->trains) {
-		p->trains = true; /* counted in steps until now: no round of before is one of these */
+		p->trains = true; /* counted in steps until now: earlier rounds are not comparable */
 		p->rounds = p->steps;
 	}
 	if (f->round_stepped == p->rounds + 1)
@@ -189,13 +189,13 @@ void fthread__class_allocated(struct fthread *t, struct fblock *f)
 		f->marks |= FM_IN_STEP;
 }
 
-/* A product with a sparse matrix is one: what comes of it depends on its other arguments. */
+/* A product with a sparse matrix is one: its result depends on its other arguments. */
 bool graph__class_is_node(const struct graph *g, const struct event *ev)
 {
 	return g->env.classes == CLASSES_EXTENDED && ev->flags == MT_CLASS_SPARSE;
 }
 
-/* Forward keeps for backward what it made, also where it made it from parameters alone. */
+/* Blocks that forward made and keeps for backward, also those made from parameters alone. */
 static void fblock__saved(struct graph *g, struct fblock *f)
 {
 	if (f->flags & (FB_SAVED | FB_LATE) || f->spans[0].bwd)
@@ -204,7 +204,7 @@ static void fblock__saved(struct graph *g, struct fblock *f)
 	fblock__refresh(g, f);
 }
 
-/* Storages in shared memory are mappings of their own, and no allocator's. */
+/* Storages in shared memory are separate mappings, not an allocator's. */
 static bool is_shared(const struct fproc *p, const struct fblock *f, uint8_t flags)
 {
 	return p->has_workers && (flags & MT_FLOW_F_FOREIGN) && (f->flags & FB_LATE) && f->blk && !(f->blk->ptr % PAGE);
@@ -250,7 +250,7 @@ void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad
 
 /* --- nodes, steps ------------------------------------------------------------------------------------- */
 
-/* The smallest gradient that it is given, or what was made from one; 0: none. */
+/* The smallest of its inputs that is a gradient, or was made from one; 0: none. */
 static uint64_t node__gradient_size(struct graph *g, const struct fnode *n, const struct edge *e)
 {
 	uint64_t least = 0;
@@ -278,9 +278,9 @@ static void fblock__stepped_by_hand(struct graph *g, struct fproc *p, struct fbl
 }
 
 /*
- * Adam without an Optimizer: gradients go in, and something that stays is written. Where no probe tells of
- * regions every optimizer is like that, for compat, too. What is made from them counts as gradients, as L2 decay
- * goes first: buf.add_(grad + decay * weight). Not if it is smaller than they are: a norm is kept for other reasons.
+ * Adam without an Optimizer: gradients go in, and a lasting block is written. Without probes of regions
+ * every optimizer is like that, for compat, too. Blocks made from gradients count as gradients, as L2 decay
+ * comes first: buf.add_(grad + decay * weight). Not if they are smaller: a norm is kept for other reasons.
  */
 void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
 {
@@ -298,7 +298,7 @@ void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *
 	}
 }
 
-/* A closure's loss, that lives on after the step, is no state. */
+/* A closure's loss, which outlives the step, is no state. */
 static bool is_state(const struct fblock *f)
 {
 	return f->flags & FB_STATE && (!(f->marks & FM_IN_STEP) || f->marks & FM_ARITH || f->state_cnt > 1);
@@ -340,7 +340,7 @@ void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, 
 	}
 }
 
-/* State is known at a region's end: what was made from it then, too. */
+/* State is known at a region's end, and so are blocks made from it. */
 void fproc__class_region_end(struct graph *g, struct fproc *p)
 {
 	for (uint32_t i = 0; i < p->nodes_cnt; i++)
@@ -357,7 +357,7 @@ void fproc__class_weight(struct fproc *p, struct fblock *f)
 		(void)ids__push(&p->weights, f->id, WEIGHTS_MAX);
 }
 
-/* Where an optimizer steps parts of tensors nobody sees parameters written, and no round ends; steps do. */
+/* Where an optimizer steps parts of tensors, writes of parameters are not seen, and no round ends; steps do. */
 static bool is_passed_by(const struct fproc *p, const struct fblock *f)
 {
 	return f->said == EV_TENSOR_PARAMETER && p->rounds == f->round_first && p->steps >= f->said_step + STEPS_SURE;

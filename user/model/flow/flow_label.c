@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What a version of a block is called, from what is known of the block: torch.profiler's word, and the extended classes
- * that lie over it. Changes nothing; who learns something new of a block calls fblock__refresh.
+ * The label of a version of a block, from what is known of the block: torch.profiler's category, and the extended classes
+ * that lie over it. Changes nothing; the caller that learns something new of a block calls fblock__refresh.
  *
- * Python's word (fblock.said) is about the whole block. That it is optimizer state or a .grad torch.profiler reads from
- * Python, too. That it is a parameter, it reads only of modules that are called and of optimizers that step: in its words
- * Python's counts where the data flow has none, or takes it for state because an optimizer wrote it, and of parts of other
- * tensors (DTensor), of which torch.profiler reads nothing. In the extended classes it counts always.
+ * Python's word (fblock.said) is about the whole block. torch.profiler, too, reads from Python that a block is optimizer state
+ * or a .grad. That it is a parameter, it reads only for modules that are called and optimizers that step: in its categories
+ * Python's word counts where data flow has none, or takes it for state because an optimizer wrote it, and for parts of other
+ * tensors (DTensor), of which torch.profiler reads nothing. In the extended classes it always counts.
  */
 #include "model/flow/flow_state.h"
 
-/* --- what generated code says (flow_made.c) ------------------------------------------------------------- */
+/* --- from generated code's file (flow_made.c) ----------------------------------------------------------- */
 
 static uint8_t fblock__made_cat(const struct fblock *f)
 {
@@ -32,7 +32,7 @@ uint8_t fblock__made_rule(const struct fblock *f)
 
 /* --- the extended classes ------------------------------------------------------------------------------- */
 
-/* Of what FSDP moves; CAT_MAX: it is none of that. */
+/* Of FSDP's blocks; CAT_MAX: it is none of them. */
 static uint8_t class_of_fsdp(const struct fblock *f)
 {
 	if (f->marks & FM_SHARD)
@@ -45,8 +45,8 @@ static uint8_t class_of_fsdp(const struct fblock *f)
 }
 
 /*
- * An empty tensor that the forward pass fills, or what it makes of parameters alone and backward needs (the -exp(A_log) of
- * a state-space model): for torch.profiler a parameter, as nothing else names what it was.
+ * An empty tensor that the forward pass fills, or one that it makes from parameters alone and backward needs (the -exp(A_log)
+ * of a state-space model): for torch.profiler a parameter, for want of a better category.
  */
 static bool is_made(const struct fblock *f, uint8_t cat)
 {
@@ -58,7 +58,7 @@ static bool is_updated_data(const struct fblock *f)
 	return f->marks & (FM_RUNNING | FM_WRITTEN);
 }
 
-/* Of blocks that an operator was given. In order: who has a role, who is named, who lasts. */
+/* Of blocks that an operator was given. In order: those with a role, named ones, lasting ones. */
 static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t cat)
 {
 	bool trained = f->flags & FB_ACC, role = f->flags & KNOWN_BY_ROLE;
@@ -91,7 +91,7 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 	return cat == CAT_UNKNOWN && f->spans[0].bwd ? CAT_AUTOGRAD_DETAIL : cat;
 }
 
-/* Python's word; CAT_MAX: it has none, or one that does not say it all: a bucket of gradients is of many parameters. */
+/* Python's word; CAT_MAX: none, or an incomplete one: a bucket of gradients is of many parameters. */
 static uint8_t class_of_said(const struct fblock *f)
 {
 	bool trained = f->flags & FB_ACC || (f->said_inner && !f->said_rests);
@@ -112,7 +112,7 @@ static uint8_t class_of_said(const struct fblock *f)
 	}
 }
 
-/* Of what generated code allocated: who has a role is what data flow says, all else what the file says. */
+/* Of blocks that generated code allocated: those with a role by data flow, all others by the file. */
 static uint8_t class_of_made(const struct fblock *f, uint8_t cat)
 {
 	bool is_sure = (f->made & EV_PLACE_GRAPH) != EV_PLACE_INFERENCE || !(f->made & EV_PLACE_OUTPUT);
@@ -131,7 +131,7 @@ uint8_t fblock__plain(const struct fblock *f, uint8_t cat)
 	if (cat == CAT_UNKNOWN && (f->flags & (FB_TEMP | FB_TOUCHED)) == FB_TEMP)
 		return CAT_WORKSPACE;
 	if ((cat == CAT_INPUT || cat == CAT_ACTIVATION) && f->said == EV_TENSOR_PARAMETER)
-		return CAT_PARAMETER; /* of a model that nothing trains: a teacher, also an average of weights */
+		return CAT_PARAMETER; /* of a model that is not trained: a teacher, also an average of weights */
 	if (f->said || !(f->made & (EV_PLACE_GRAPH | MADE_LEFT)) || (cat != CAT_PARAMETER && cat != CAT_INPUT))
 		return cat;
 	return class_of_made(f, cat);
@@ -174,7 +174,7 @@ static uint8_t flow_cat(const struct fblock *f, const struct span *s)
 	return s->cat ? s->cat : made ? made : s->guess;
 }
 
-/* torch.profiler's word. */
+/* torch.profiler's category. */
 static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
 {
 	uint8_t cat = flow_cat(f, s);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What the file of generated code says of a block: which graph allocated it, and whether that returns it (enum ev_place).
- * Kernels that inductor generated are given tensors past all operators, so data flow has holes there, and the file fills them:
+ * What is known of a block from the file of generated code: the graph that allocated it, and whether that returns it (enum
+ * ev_place). Inductor's kernels get tensors past all operators, so data flow has holes there, which the file fills:
  *
- *	forward: what is returned is output or saved for backward, an activation; what is not is temporary;
- *	backward: what is returned is a gradient on its way, and a gradient if AccumulateGrad or Python says so; else temporary;
- *	inference: what is returned is an activation, and a gradient if an optimizer reads it (compiled autograd);
- *	so is what operators in it make (a convolution's backward, which inductor leaves to ATen) and an optimizer reads.
+ *	forward: a returned block is output or saved for backward, an activation; all others are temporary;
+ *	backward: a returned block is a gradient on its way, and a gradient by AccumulateGrad or Python; others are temporary;
+ *	inference: a returned block is an activation, and a gradient if an optimizer reads it (compiled autograd);
+ *	so is one that operators in it make (a convolution's backward, which inductor leaves to ATen) and an optimizer reads.
  *
- * In torch.profiler's words it counts where data flow has none. The extended classes believe it of all that is not parameter,
- * gradient or state, and the rules go on with it: what is made from an activation is one, and not a parameter because nothing
- * else names it, which torch.profiler says of half of what a compiled forward keeps.
+ * Among torch.profiler's categories it counts where data flow has none. The extended classes use it for all that is not
+ * parameter, gradient or state, and the rules build on it: a block made from an activation is one, and not a parameter for want
+ * of a better category, as half of what a compiled forward keeps is for torch.profiler.
  *
- * In a process that runs such code some other blocks are known by it: what was there, filled and not used, when a generated
- * forward (or an inference, where nothing is trained) began, is its input; what operators in it left (a convolution's result,
- * which kernels alone are given) is an activation.
+ * In a process that runs such code it also identifies other blocks: one that was there, filled and unused, when a generated
+ * forward (or an inference, where nothing is trained) began, is its input; one that operators in it left (a convolution's
+ * result, which only kernels are given) is an activation.
  */
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static void fblock__set_made(struct fblock *f, uint8_t made, name_id place)
 
 /* --- processes that run it ------------------------------------------------------------------------------ */
 
-/* Operators filled it, nothing that depends on a parameter was used with it, and it waits for something: a batch. */
+/* Operators filled it, nothing that depends on a parameter was used with it, and it is still unused: a batch. */
 static bool is_given(const struct fblock *f)
 {
 	return f->blk && f->flags & FB_TOUCHED && !(f->flags & (FB_STRONG | FB_FLOWS | FB_TEMP)) && !f->spans[0].bwd &&
@@ -51,7 +51,7 @@ static bool is_forward(const struct fproc *p, uint8_t made)
 	return graph == EV_PLACE_FORWARD || (graph == EV_PLACE_INFERENCE && !p->trains && !p->regions_ended);
 }
 
-/* A generated forward runs: what was allocated since the last one, and lives. */
+/* A generated forward runs: looks at live blocks allocated since the last one. */
 static void fproc__given(struct graph *g, struct fproc *p)
 {
 	for (; p->given_at < p->allocated.cnt; p->given_at++) {
@@ -85,9 +85,9 @@ static unsigned graphs_of(const struct graph *g, const struct fnode *n, const st
 }
 
 /*
- * What operators in a forward leave is given to kernels alone, and no operator takes it: a convolution's result. What those
- * in an inference leave may be compiled autograd's, and so what others make of it, from convolution to convolution: written in
- * backward, as far as an optimizer asks.
+ * A block that operators in a forward leave goes to kernels alone, and no operator is given it: a convolution's result. One
+ * left in an inference may be compiled autograd's, and so may those made from it, from convolution to convolution: for an
+ * optimizer they count as written in backward.
  */
 void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
 {
@@ -108,8 +108,8 @@ void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode
 }
 
 /*
- * No operator was given it, forward left it and backward lets go of it: what a random generator was like; where calls are
- * boxed, what a product of a part made without a bias.
+ * No operator was given it, forward left it and backward frees it: the state of a random generator; where calls are boxed, the
+ * result of a part's product without a bias.
  */
 void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t)
 {

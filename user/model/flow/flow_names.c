@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What a frame or region means to the graph, by its name: enum op_class, looked up once a name. */
+/* The class of a frame or region by its name: enum op_class, looked up once a name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /*
  * Nodes whose formula (derivatives.yaml, PyTorch 2.13) makes views of the incoming gradient and does no more. Operators
- * that only make views have no probe by default, and without one such a node would count as writing what it is given.
+ * that only make views have no probe by default, and without one such a node would count as writing its inputs.
  */
 static bool is_view_node(const char *name)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What the graph tells of itself: its nodes (TL_NODE) and the last word on every label (TL_FINAL), for
- * whoever asked for them with timeline_nodes. Labels come late, so a closed node waits in its
- * process's outbox, in order of closing, until its step has left the window; its blocks wait at least as
- * long. What is told of nodes are labels without guesses. Those of a block that still lives may change once more
- * (a parameter found by a later backward pass): the block's TL_FINAL has the last word, which is the report's.
+ * The graph's own reports: its nodes (TL_NODE) and final labels (TL_FINAL), if timeline_nodes is set.
+ * Labels come late, so a closed node waits in its process's outbox, in order of closing, until its step
+ * has left the window; its blocks wait at least as long. Nodes are reported with labels without guesses.
+ * That of a live block may change once more (a parameter found by a later backward pass): its TL_FINAL
+ * has the final one, as the report.
  *
  * Memory that comes or goes outside of any node is a node without an operator: torch.profiler's
  * "[memory]" rows. Blocks that no operator was given are no tensors, and no edges.
  *
- * The outbox is apart from the window of flow_rules.c, so that whether nodes are told changes no label.
- * Bounds: OUTBOX_NODES and OUTBOX_EDGES; of more the oldest are told early, with labels as they are, as
- * are the nodes of a dead block that has to leave its window.
+ * The outbox is apart from the window of flow_rules.c, so that reporting nodes changes no label.
+ * Bounds: OUTBOX_NODES and OUTBOX_EDGES; of more the oldest are reported early, with labels as they are,
+ * as are the nodes of a freed block that has to leave its window.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "base/array.h"
 #include "model/flow/flow_state.h"
 
-/* --- telling --------------------------------------------------------------------------------------------- */
+/* --- reporting ------------------------------------------------------------------------------------------- */
 
 static struct tl_edge tl_edge_of(const struct edge *e, const struct fblock *f)
 {
@@ -120,7 +120,7 @@ void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 	if (!g->env.nodes || (!(f->flags & FB_TOUCHED) && !f->spans[f->spans_cnt - 1].shown))
 		return;
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
-		uint8_t cat = f->spans[i].shown; /* where the report counts it: of what lives at the end, perhaps a guess */
+		uint8_t cat = f->spans[i].shown; /* where the report counts it: for blocks live at the end perhaps a guess */
 
 		if (cat == last)
 			continue;
@@ -176,7 +176,7 @@ void graph__queue_memory(struct graph *g, struct fthread *t, const struct event 
 	graph__queue(g, t->proc, &n, &e, 1);
 }
 
-/* Nodes that are still open have made what they made so far. */
+/* Closes open nodes, with what they have made so far. */
 static void graph__queue_open(struct graph *g, struct fproc *p)
 {
 	for (size_t i = 0; i < g->threads_cnt; i++) {

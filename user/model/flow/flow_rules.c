@@ -2,18 +2,18 @@
 /*
  * The rules: torch.profiler's categories (torch/profiler/_memory_profiler.py, 2.13) as far as data flow
  * decides them, one pass, a node at a time, when it is closed. What that profiler reads from Python
- * objects comes from what frames mean: AccumulateGrad names parameters and gradients, what an
- * optimizer's region makes or writes and leaves alive is its state, an argument named weight is a
+ * objects follows here from frames: AccumulateGrad names parameters and gradients, blocks that an
+ * optimizer's region makes or writes and leaves live are its state, an argument named weight is a
  * (frozen) parameter.
  *
- * "Flows" = depends on a parameter or gradient. Something that does not flow is an input once a node
- * uses it together with something that does; what it was made from is an input then, too. Nodes of the
- * last two steps are kept: when parameters were found in a step, its nodes are labelled again, from
- * the first one, at its end. "Flows" only ever grows, so nothing of it has to be taken back.
+ * "Flows" = depends on a parameter or gradient. A block that does not flow is an input once a node uses
+ * it together with one that does; the blocks it was made from are inputs then, too. Nodes of the last
+ * two steps are kept: when parameters were found in a step, its nodes are labelled again, from the
+ * first one, at its end. "Flows" only ever grows, so nothing of it has to be undone.
  *
  * What it cannot know: parameters before their first backward pass or weight argument; frozen ones
- * that are never such an argument; blocks that calls past at::_ops alone touch (they stay unknown).
- * Optimizer arithmetic gets PARAMETER and ACTIVATION as torch.profiler says, not TEMPORARY as it is.
+ * that are never such an argument; blocks used only by calls past at::_ops (they stay unknown).
+ * Optimizer arithmetic is PARAMETER and ACTIVATION as in torch.profiler, though it is temporary.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@
 #define FORWARD (ROOTS | BIT(CAT_PARAMETER) | BIT(CAT_TEMPORARY))
 #define SOURCES_DEEP 64
 
-/* As it is before optimizer state is told: that is found last and plays no part in the others. */
+/* Without optimizer state: that is found last and does not affect the other labels. */
 static uint8_t label_of(struct fblock *f, uint32_t ver)
 {
 	uint8_t cat;
@@ -41,7 +41,7 @@ static uint8_t label_of(struct fblock *f, uint32_t ver)
 	return cat ? cat : fblock__made_rule(f);
 }
 
-/* What sums up a node before anything is decided by it. */
+/* A node's properties, before any decision. */
 struct sum {
 	bool flows_in; /* an input flows */
 	bool flows;    /* an input or output does */
@@ -74,7 +74,7 @@ static void fblock__drop_sources(struct fblock *f)
 	f->sources_cnt = 0;
 }
 
-/* This version and those before are inputs, and so is what they were made from. */
+/* This version and those before are inputs, and so are the blocks they were made from. */
 static void graph__label_input(struct graph *g, struct fblock *f, uint32_t ver, int deep)
 {
 	bool changed = false;
@@ -121,7 +121,7 @@ static bool is_out(const struct edge *e)
 	return (e->flags & EDGE_BUMPED) || (e->flags & (EDGE_ALLOC | EDGE_DEL)) == EDGE_ALLOC;
 }
 
-/* Nothing in it flows: from what were its outputs made? */
+/* Nothing in it flows: records the blocks that its outputs were made from. */
 static void node__add_sources(struct graph *g, const struct fnode *n, const struct edge *e)
 {
 	uint32_t ins[SOURCES_MAX], cnt = 0;
@@ -174,8 +174,8 @@ static uint32_t node__ins(struct graph *g, const struct fnode *n, const struct e
 }
 
 /*
- * What flows and nothing else names is a parameter for torch.profiler if a gradient comes of it. Where no gradient
- * ever comes, it is memory that was made to be filled with results (a cache of keys and values): empty it was an input.
+ * A block that flows and has no other label is a parameter for torch.profiler if a gradient is made from it. Without
+ * gradients it is memory to be filled with results (a cache of keys and values): empty it was an input.
  */
 static void node__weak_params(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
 {
@@ -192,7 +192,7 @@ static void node__weak_params(struct graph *g, const struct fproc *p, const stru
 	}
 }
 
-static uint64_t fproc__end_ns(const struct fproc *p, uint32_t steps) /* when so many were over */
+static uint64_t fproc__end_ns(const struct fproc *p, uint32_t steps) /* when that many were over */
 {
 	return steps ? p->ends_ns[steps % STEPS_LOOKED_BACK] : 0;
 }
@@ -225,7 +225,7 @@ static void node__forward(struct graph *g, const struct fproc *p, const struct f
 		struct span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
 
 		if (sp && !sp->cat && !(f->flags & FB_STATE) && (!of_parts || is_fresh(p, f, n))) {
-			if (fproc__computes_on_parts(g, p)) /* whatever uses it may be such a call, too */
+			if (fproc__computes_on_parts(g, p)) /* its users may be such calls, too */
 				f->flags |= FB_TOUCHED;
 			sp->cat = CAT_ACTIVATION;
 			fblock__refresh(g, f);
@@ -263,9 +263,9 @@ static bool node__writes_as_large(struct graph *g, const struct fnode *n, const 
 }
 
 /*
- * Buckets of DistributedDataParallel: written in backward, read by an optimizer. So is what a compiled autograd returned. And
- * gradients of a step whose backward nobody saw, as probes came during it: what an optimizer did not make, and reads to write
- * what is as large, a parameter or its state.
+ * Buckets of DistributedDataParallel: written in backward, read by an optimizer. So are blocks that a compiled autograd
+ * returned. And gradients of a step whose backward was not seen, as probes were set during it: an optimizer did not make them,
+ * and reads them to write a block of the same size, a parameter or its state.
  */
 static void node__read_gradients(struct graph *g, const struct fnode *n, const struct edge *e)
 {
@@ -283,7 +283,7 @@ static void node__read_gradients(struct graph *g, const struct fnode *n, const s
 	}
 }
 
-/* What stayed undecided shows nothing if it flows: no rule will ever find it. */
+/* Undecided versions that flow show no guess: no rule will ever label them. */
 static void node__outs(struct graph *g, const struct fnode *n, const struct edge *e)
 {
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
@@ -337,7 +337,7 @@ uint8_t graph__guess(struct graph *g, const struct fnode *n, const struct edge *
 
 /* --- labels of whole blocks ------------------------------------------------------------------------------ */
 
-/* State for having been written in an optimizer is a weaker reason than AccumulateGrad's. */
+/* Being written in an optimizer is weaker evidence than AccumulateGrad. */
 static void fblock__unstate(struct fblock *f)
 {
 	if (f->flags & FB_STATE_MUT)
@@ -369,7 +369,7 @@ bool fproc__has_as_input(const struct fproc *p, const struct fblock *f)
 	       (f->flags & FB_LATE || f->spans[0].ts_ns < fproc__end_ns(p, p->steps - !!p->steps));
 }
 
-/* No other label rests on it: they are the batch, too. */
+/* No other label depends on it: they are the batch, too. */
 void graph__set_indices(struct graph *g, const struct fproc *p, struct fblock *f)
 {
 	if (f->indices || f->flags & (FB_STRONG | FB_LATE) || fproc__has_as_input(p, f))
@@ -395,7 +395,7 @@ static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *
 	fblock__refresh(g, f);
 }
 
-/* A tensor has another block now: that is what the old one was. */
+/* A tensor has another block now, which takes over the old one's label. */
 void graph__take_over(struct graph *g, uint64_t from, uint64_t to)
 {
 	const struct fblock *a = graph__find(g, from);
@@ -405,7 +405,7 @@ void graph__take_over(struct graph *g, uint64_t from, uint64_t to)
 		return;
 	g->counts.moved++;
 	if ((a->flags & FB_PARAM) && !(b->flags & FB_PARAM)) {
-		fblock__unstate(b); /* no news: what it was before is told by the old block's uses */
+		fblock__unstate(b); /* not counted as news: its earlier label follows from the old block's uses */
 		b->flags |= FB_PARAM | FB_FLOWS;
 		fblock__refresh(g, b);
 	}
@@ -509,7 +509,7 @@ static bool is_first_input(const struct fblock *f, const struct span *s)
 	return s->ver == 0 && s->cat == CAT_INPUT && (f->flags & (FB_LATE | FB_FLOWS)) == (FB_LATE | FB_FLOWS);
 }
 
-/* Forgets what versions made in the window were called. */
+/* Removes the labels of versions made in the window. */
 static void graph__unlabel(struct graph *g, const struct edge *e, uint64_t since_ns)
 {
 	struct fblock *f = graph__find(g, e->id);
@@ -556,7 +556,7 @@ static void fblock__end_guesses(struct graph *g, struct fblock *f)
 	fblock__refresh(g, f);
 }
 
-/* Of a process that is left: what would have told nobody will see. That of one that ended is settled as it goes. */
+/* Of a process that is left: what would have decided them is not seen any more. If it ended they are settled anyway. */
 void graph__end_dead_guesses(struct graph *g, struct fproc *p)
 {
 	for (uint32_t i = p->dead_at; i < p->dead.cnt; i++) {
@@ -624,7 +624,7 @@ static bool graph__is_open(const struct graph *g, const struct fproc *p, uint64_
 	return false;
 }
 
-/* What was only guessed of the step's blocks is over; not of those whose node is still open, or was after it. */
+/* Ends the guesses about the step's blocks, except those whose node is still open, or was after it. */
 static void graph__end_guesses(struct graph *g, struct fproc *p, uint64_t last_node)
 {
 	uint64_t oldest = graph__oldest_open(g, p);

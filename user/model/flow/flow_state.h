@@ -17,12 +17,12 @@
 #define SOURCES_MAX 8	  /* blocks that one not yet labelled was made from */
 #define WINDOW_NODES 32768
 #define WINDOW_EDGES 262144
-#define WINDOW_DEAD 32768 /* dead blocks a process whose label may still change */
+#define WINDOW_DEAD 32768 /* freed blocks a process whose label may still change */
 #define STEPS_KEPT 2
 #define STEPS_WAITED 64 /* … while Python is waited for (flow_wrapped.c) */
-#define SAID_NS 4000000000ull /* … and its word is complete once it has said nothing new for so long */
+#define SAID_NS 4000000000ull /* … and its word is complete once there was nothing new for so long */
 #define STEPS_LOOKED_BACK (STEPS_WAITED + STEPS_KEPT)
-#define OUTBOX_NODES 65536 /* nodes a process that are not told yet */
+#define OUTBOX_NODES 65536 /* nodes a process that are not reported yet */
 #define OUTBOX_EDGES 524288
 #define REGION_BLOCKS 65536
 #define FLOW_PROCS_MAX 1024
@@ -48,7 +48,7 @@ enum fb_flag {
 	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
 };
 
-/* What the extended classes go by; all zero with CLASSES_COMPAT (flow_classes.c). */
+/* Marks of the extended classes; all zero with CLASSES_COMPAT (flow_classes.c). */
 enum fb_mark {
 	FM_ON = 1 << 0,
 	FM_SEEN = 1 << 1,    /* round_first is set */
@@ -66,7 +66,7 @@ enum fb_mark {
 	FM_SHARD = 1 << 13,  /* read where FSDP gathers: a parameter's shard */
 	FM_REDUCED = 1 << 14, /* what a reduce-scatter left: gradients of shards */
 	FM_SENT = 1 << 15,   /* read where FSDP reduces, or put together there: not that */
-	FM_RECEIVED = 1 << 16, /* gets a gradient, is no parameter for Python, and no optimizer writes it: a pipeline's */
+	FM_RECEIVED = 1 << 16, /* gets a gradient, is no parameter in Python, and no optimizer writes it: a pipeline's */
 	FM_ALL = (1 << 17) - 1,
 };
 
@@ -97,11 +97,11 @@ struct source {
 struct fblock {
 	uint64_t id; /* 0: not in use; the next free one is in size */
 	uint64_t size;
-	struct block *blk; /* NULL: dead */
+	struct block *blk; /* NULL: freed */
 	struct device *dev;
-	uint64_t end_ns, end_epoch; /* of a dead one */
+	uint64_t end_ns, end_epoch; /* of a freed one */
 	uint64_t allocated_node, mark_node;
-	uint64_t used_node; /* a node that used it as a weight; of a dead one: the last node when it died */
+	uint64_t used_node; /* a node that used it as a weight; of a freed one: the last node at its free */
 	struct span *spans; /* &one, or SPANS_MAX of room */
 	struct span one;
 	struct source *sources; /* SOURCES_MAX of room, or NULL */
@@ -112,15 +112,15 @@ struct fblock {
 	uint32_t region, replay; /* optimizer regions ended when it became state by a write; last replay */
 	uint32_t place;	 /* of what an inference's graph returned: name id of its place */
 	uint32_t habit;	 /* where it was allocated, as a hash; 0 = no place of its own */
-	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
+	uint8_t expected; /* category + 1 that such blocks had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;
-	uint8_t said; /* what Python says that it is, enum ev_tensor; 0: nothing */
-	uint8_t made; /* what generated code has to do with it: enum ev_place, enum made */
-	bool bare; /* allocated in forward, by a call of which no tensor was seen */
+	uint8_t said; /* Python's word, enum ev_tensor; 0: none */
+	uint8_t made; /* its relation to generated code: enum ev_place, enum made */
+	bool bare; /* allocated in forward, by a call whose tensors were not seen */
 	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
 	bool said_rests; /* … and none comes for it: a parameter that asks for no gradient */
 	bool indices;	/* of a .grad that is sparse, which keeps the batch that they are */
-	bool quiet;	/* its allocation was not told yet, or its death will be: that record has its label */
+	bool quiet;	/* its allocation was not reported yet, or its free will be: that record has its label */
 	uint32_t marks;	    /* enum fb_mark */
 	uint32_t said_step; /* steps of its process when Python's word came first */
 	uint32_t round_first, round_stepped; /* first seen; a parameter was last written, + 1 */
@@ -129,7 +129,7 @@ struct fblock {
 };
 
 enum edge_flag {
-	EDGE_TRUE = 1, EDGE_FALSE = 2, EDGE_NONE = 4, /* what operators said of writing it */
+	EDGE_TRUE = 1, EDGE_FALSE = 2, EDGE_NONE = 4, /* whether operators write it */
 	EDGE_ALLOC = 8, EDGE_DEL = 16,
 	EDGE_BUMPED = 32, /* its version was counted up: outputs ver + 1 */
 };
@@ -159,7 +159,7 @@ struct ids {
 	uint32_t cnt, cap;
 };
 
-/* A node as it will be told (flow_nodes.c). */
+/* A node as it will be reported (flow_nodes.c). */
 struct out_node {
 	uint64_t serial, ts_ns;
 	name_id op, region;
@@ -170,7 +170,7 @@ struct out_node {
 /* Closed nodes whose labels may still change, and those that are memory alone; oldest first. */
 struct outbox {
 	struct out_node *nodes;
-	uint32_t at, cnt, cap; /* nodes before at are told */
+	uint32_t at, cnt, cap; /* nodes before at are reported */
 	struct edges edges;
 	uint32_t edges_at;
 };
@@ -190,8 +190,8 @@ struct fproc {
 	bool trains;	   /* an AccumulateGrad was seen */
 	bool has_updated;  /* a parameter was seen written: not where the optimizer is compiled */
 	bool has_graphs;   /* generated code runs in it */
-	uint32_t given_at; /* those of allocated before it lived when the last generated forward began, or not */
-	bool blind;	   /* no region of an optimizer will ever be told */
+	uint32_t given_at; /* entries of `allocated` before it were looked at when the last generated forward began */
+	bool blind;	   /* regions of optimizers are never reported */
 	bool has_named; /* parameters that Python names … */
 	bool has_parts; /* … and that are parts of tensors without memory of their own */
 	struct map wrapped;	/* parameters in tensors without memory of their own, and their gradients (flow_wrapped.c) */
@@ -201,7 +201,7 @@ struct fproc {
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
 	bool forward;	   /* an operator ran outside of backward since the last AccumulateGrad … */
-	uint32_t forwards; /* … and how often that came to be */
+	uint32_t forwards; /* … and how often that happened */
 	uint64_t forward_node; /* the last such operator's */
 	bool steps_in_hooks; /* optimizers step in hooks of backward nodes, for a parameter at a time */
 	bool hooks_update; /* … without a region: hooks write parameters */
@@ -260,7 +260,7 @@ struct fthread {
 	uint16_t into;	   /* … what its other arguments are for that, enum fb_mark */
 	uint64_t variable;  /* of the last AccumulateGrad */
 	struct fnode node;
-	struct out_node told; /* what else is told of it */
+	struct out_node told; /* what else is reported of it */
 	struct own own;
 	uint64_t taken_from; /* block of tensor 0 of an OPC_TAKEOVER */
 	uint32_t taken_seq;
@@ -272,19 +272,19 @@ struct fthread {
 enum made {
 	MADE_LEFT = 1 << 4,  /* left by an operator that was given what a generated forward made, or freed by backward */
 	MADE_GIVEN = 1 << 5, /* it was there when a generated forward began */
-	MADE_OF_PARTS = 1 << 6, /* by a call in a module's forward of which no tensor is seen (flow_wrapped.c) */
+	MADE_OF_PARTS = 1 << 6, /* by a call in a module's forward whose tensors are not seen (flow_wrapped.c) */
 	MADE_KEPT = 1 << 7, /* a GPU library's scratch: from within an operator, given to none, there after its step */
 	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN | MADE_OF_PARTS | MADE_KEPT,
 };
 
-/* A block that was allocated where nothing was told of yet. */
+/* A block that was allocated at a place that was not reported yet. */
 struct unplaced {
 	uint64_t id;
 	name_id place;
 };
-#define UNPLACED_MAX 4096 /* the oldest is forgotten */
+#define UNPLACED_MAX 4096 /* the oldest is dropped */
 
-/* What became of the blocks that one place of the program made: jobs repeat themselves. */
+/* The final category of the blocks that one place of the program made: jobs repeat themselves. */
 struct habit {
 	uint32_t place;
 	uint8_t cat, times;
@@ -321,7 +321,7 @@ struct graph {
 void fthread__free(struct fthread *t);
 void fproc__free(struct fproc *p);
 struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
-static inline struct fthread *graph__thread_at(const struct graph *g, const struct thread *th) /* whose ever; NULL: none */
+static inline struct fthread *graph__thread_at(const struct graph *g, const struct thread *th) /* of any thread; NULL: none */
 {
 	return th->num < THREADS_MAX ? g->by_num[th->num] : NULL;
 }
@@ -336,7 +336,7 @@ name_id graph__region_of(const struct graph *g, const struct fthread *t, const s
 uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER if it is none of them */
 
 /* flow_made.c */
-/* It was allocated there: before its label is told. */
+/* It was allocated there: before its label is reported. */
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place);
 void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e); /* it is over */
 void fblock__made_kept(struct fblock *f); /* its step is over, and no operator was given it */
@@ -345,7 +345,7 @@ void fblock__made_freed(const struct graph *g, struct fblock *f, const struct ft
 /* flow_label.c */
 uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
 uint8_t fblock__cat(const struct fblock *f, const struct span *s);
-/* For cat, torch.profiler's word: the plain one (graph__plain()). */
+/* The plain category for cat, torch.profiler's (graph__plain()). */
 uint8_t fblock__plain(const struct fblock *f, uint8_t cat);
 uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
 
@@ -360,7 +360,7 @@ struct span *fblock__span(struct fblock *f, uint32_t ver);
 /* A new version that began at ts_ns. */
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
 bool ids__push(struct ids *ids, uint64_t id, uint32_t max);
-/* By what became of blocks allocated at the same place (operator, node, size, number in its node). */
+/* From the final labels of blocks allocated at the same place (operator, node, size, number in its node). */
 void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal);
 struct edge *edges__push(struct edges *es, uint32_t max);
 
@@ -393,14 +393,14 @@ static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
 /*
  * Calls on parts of wrapped tensors (DTensor) are boxed: what an operator computed from data and a parameter is seen in
  * the pieces that it calls, such as the copy of a bias, without the data. Where parameters are such parts, forward makes
- * activations of them. FSDP puts whole tensors together first, but these may be parts of another mesh's: who knows FSDP's own
- * blocks by their marks need not ask.
+ * activations of them. FSDP puts whole tensors together first, but these may be parts of another mesh's: the extended classes,
+ * which know FSDP's own blocks by their marks, do not need this.
  */
 static inline bool fproc__computes_on_parts(const struct graph *g, const struct fproc *p)
 {
 	return p->has_parts && (!p->has_fsdp || g->env.classes == CLASSES_EXTENDED);
 }
-/* Allocated outside of all nodes: before its label is told. */
+/* Allocated outside of all nodes: before its label is reported. */
 void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f);
 
 /* flow_rules.c */
@@ -419,13 +419,13 @@ void graph__end_region(struct graph *g, struct fthread *t);
 void graph__keep_freed(struct graph *g, struct fproc *p, struct fblock *f); /* it waits in the window */
 void graph__apply_news(struct graph *g, struct fproc *p); /* labels the window again if parameters were found */
 void graph__end_dead_guesses(struct graph *g, struct fproc *p);
-/* Nothing will be learned of it any more: guesses are over, the last word is told, it is forgotten. */
+/* Nothing more will be learned of it: ends guesses, reports its final labels, removes it. */
 void graph__settle(struct graph *g, struct fblock *f, uint32_t pid);
 void graph__take_over(struct graph *g, uint64_t from, uint64_t to);
 
-/* flow_nodes.c: nothing of it does anything without timeline_nodes */
+/* flow_nodes.c: without effect unless timeline_nodes is set */
 void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, const struct edge *e, uint32_t cnt);
-/* Memory that came or went outside of all nodes. */
+/* Memory allocated or freed outside of all nodes. */
 void graph__queue_memory(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
 			 uint32_t flags);
 void graph__tell_old(struct graph *g, struct fproc *p);		      /* labels are settled now */

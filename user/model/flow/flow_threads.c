@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Processes and threads of the graph, and what a thread's open frames say of where it is. */
+/* Processes and threads of the graph, and what follows from a thread's open frames. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +89,7 @@ static bool frame__is_backward(const struct frame *f)
 	return f->told == MT_EV_NODE || f->told == MT_EV_APPLY || f->told == MT_EV_ACC;
 }
 
-/* An optimizer that steps in a hook of a backward node is no backward pass: in its region only what it calls is. */
+/* An optimizer that steps in a hook of a backward node is no backward pass: in its region only passes that it calls are. */
 bool fthread__in_backward(const struct fthread *t, int depth)
 {
 	for (int i = t->region >= 0 ? t->region_depth : 0; i < depth; i++)

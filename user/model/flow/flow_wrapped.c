@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Tensors that have no memory of their own (DTensor), and their parts, which have. Until Python was read nothing says that a
- * part is a parameter, so nothing flows, and forward makes inputs. So from the first AccumulateGrad that is given such a tensor
+ * Tensors that have no memory of their own (DTensor), and their parts, which have. Until Python was read a part is not known to
+ * be a parameter, so nothing flows, and forward makes inputs. So from the first AccumulateGrad that is given such a tensor
  * nodes are kept for longer than two steps, until Python's word has come: then they are labelled again.
  *
  * Their gradients: no AccumulateGrad names them, as the engine is done with the parts by then; and the optimizer's arithmetic
- * on the parts goes past what is probed. Python's word names those that a look finds. Of the others this is known when an
- * optimizer's step begins: backward made it, it lives, and a parameter that lies in such a tensor, and has no gradient yet, is
- * as large.
+ * on the parts is not probed. Python's word names those that a look finds. Others are found when an optimizer's step begins:
+ * a live block that backward made, of the size of a parameter in such a tensor that has no gradient yet.
  *
- * Size alone could be wrong where the job keeps something else of that size until the step. So of each size no more are called
- * gradients than parameters still lack one. Where there are more blocks than that, only those are that were allocated where one
- * that Python named as such a gradient was allocated (struct fblock.habit): by the same operator in the same node.
+ * Size alone could be wrong where the job keeps another block of that size until the step. So of each size no more blocks
+ * become gradients than parameters lack one. If there are more blocks, only those count that were allocated where one that
+ * Python named as such a gradient was allocated (struct fblock.habit): by the same operator in the same node.
  */
 #include "model/flow/flow_state.h"
 
@@ -37,7 +36,7 @@ static void fblock__of_parts(struct fblock *f)
 	f->flags |= FB_FLOWS;
 }
 
-/* What was there when Python's first word of a part came. */
+/* Blocks that existed when Python's first word on a part came. */
 static void fproc__bare_made(struct graph *g, const struct fproc *p, const struct ids *ids, uint32_t first)
 {
 	for (uint32_t i = first; i < ids->cnt && fproc__computes_on_parts(g, p); i++) {
@@ -50,7 +49,7 @@ static void fproc__bare_made(struct graph *g, const struct fproc *p, const struc
 	}
 }
 
-/* Once. FSDP puts whole parameters together before forward, and says so (flow_classes.c). */
+/* Once. FSDP puts whole parameters together before forward, in regions of its own (flow_classes.c). */
 void fproc__wrapped_seen(struct fproc *p)
 {
 	if (p->has_waited || p->has_fsdp)
@@ -79,7 +78,7 @@ void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *
 
 /* --- what AccumulateGrad takes --------------------------------------------------------------------------------------- */
 
-/* AccumulateGrad that neither detached nor added: what it made and left is the gradient. */
+/* AccumulateGrad that neither detached nor added: the block that it made and left is the gradient. */
 void fthread__acc_made(struct graph *g, struct fthread *t)
 {
 	for (uint32_t i = 0; i < t->edges.cnt; i++) {
@@ -97,7 +96,7 @@ bool fthread__is_first_of_acc(const struct fthread *t, const struct frame *fr)
 	       t->acc + 1 == t->th->depth - 1;
 }
 
-/* The gradient is what AccumulateGrad's first operator takes: all of it, or its indices and its values. */
+/* The gradient is the argument of AccumulateGrad's first operator: whole, or its indices and its values. */
 void fthread__acc_takes(struct graph *g, struct fthread *t, struct fblock *f, const struct frame *fr, uint8_t index)
 {
 	if (fr->class == OPC_SPARSE && index == 0)
@@ -123,7 +122,7 @@ static bool is_param(const struct fblock *f)
 	return f->said_inner && !f->said_rests && f->said == EV_TENSOR_PARAMETER;
 }
 
-/* Of each size, how many parameters lack one. What is neither any more is forgotten; if it is named again it comes again. */
+/* Of each size, how many parameters lack one. Removes entries that are no parameter or gradient any more, until named again. */
 static bool count_params(struct graph *g, struct fproc *p, struct map *sizes)
 {
 	for (uint32_t i = 0; i < p->wrapped.cnt;) {
@@ -179,7 +178,7 @@ void graph__wrapped_grads(struct graph *g, struct fproc *p)
 
 /*
  * Calls on parts (fproc__computes_on_parts) of which no piece is given a tensor with memory, as a product without a bias, are
- * no nodes; that they allocate, and in whose forward (once Python's modules are known), is seen.
+ * no nodes; only their allocations are seen, and the module's forward (once Python's modules are known).
  */
 void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock *f)
 {

@@ -142,8 +142,8 @@ static void counted__peaks(struct counted_dev *c, uint64_t allocated, uint64_t r
 }
 
 /*
- * Somebody else's numbers that look alike would not follow the traced ones. A job that changes them while they are read
- * gives no match, which says nothing; the same sums again are no news either.
+ * Other numbers that look alike would not follow the traced ones. If the job changes them during a reading there is no match,
+ * which proves nothing; nor does the same sum again.
  */
 static void counted__compare(struct counted_dev *c, uint64_t allocated, uint64_t reserved)
 {
@@ -174,7 +174,7 @@ void gpu__told_totals(struct gpu *g, const struct event *ev)
 	struct counted_dev *c = gpu__counted_dev(g, ev->pid, ev->dev);
 
 	if (!c)
-		return; /* its counters will not be believed */
+		return; /* its counters will not be used */
 	c->has_told = true;
 	c->told_allocated = ev->addr;
 	c->told_reserved = ev->size;

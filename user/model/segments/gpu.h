@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * gpu: what is known of devices beside their blocks: the driver's layer (segments.h), the streams that blocks are of, and
- * what NVML says. NULL everywhere until something of it is told.
+ * gpu: what is known of devices beside their blocks: the driver's layer (segments.h), the streams of blocks, and NVML's
+ * numbers. NULL everywhere until the first such event.
  */
 #ifndef MT_MODEL_GPU_H
 #define MT_MODEL_GPU_H
@@ -25,11 +25,11 @@ struct nvml_proc {
 	uint64_t bytes;
 };
 
-/* What a process's caching allocator has counted of a device, beside what was traced of it. */
+/* The counters of a process's caching allocator for a device, beside the traced sums. */
 struct counted_dev {
 	uint32_t pid; /* 0: it has ended */
 	uint8_t dev;
-	uint8_t matches; /* readings that were what was traced: of different sums, COUNTED_SURE is enough */
+	uint8_t matches; /* readings that matched the traced sums: COUNTED_SURE different ones are enough */
 	bool has_told;
 	uint64_t told_allocated, told_reserved;	    /* the last totals */
 	uint64_t matched_allocated, matched_reserved; /* the last match */
@@ -57,10 +57,10 @@ unsigned gpu__stream(struct gpu *g, uint32_t stream); /* its number, for struct 
 bool gpu__stream_of(const struct gpu *g, const struct block *b, uint32_t *ret); /* false: not known */
 uint8_t gpu__only_dev(const struct gpu *g, uint32_t pid); /* as segments__only_dev */
 bool gpu__nvml(struct gpu *g, const struct event *ev); /* EV_NVML of a device; false: too many processes */
-/* EV_COUNTERS, and TOTALS of what it is held against; false: too many processes. */
+/* EV_COUNTERS, and the TOTALS that it is compared with; false: too many processes. */
 bool gpu__counters(struct gpu *g, const struct event *ev);
 void gpu__told_totals(struct gpu *g, const struct event *ev);
-/* Of a device: the processes whose counters are believed, and the highest of each peak. */
+/* Of a device: the processes whose counters are trusted, and the highest of each peak. */
 void gpu__counted(const struct gpu *g, uint8_t dev, struct report_segments *ret);
 void gpu__drop_pid(struct gpu *g, uint32_t pid);
 

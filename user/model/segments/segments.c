@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What events do to segments, and what the allocator's blocks say of them. */
+/* Changes of segments by events, and what is known of them from the allocator's blocks. */
 #include <string.h>
 
 #include "base/array.h"
@@ -24,7 +24,7 @@ static bool seg_proc__add_object(struct seg_proc *p, const struct object *o)
 	return true;
 }
 
-/* false: lost. What is told of a handle without a size is one more reference to it. */
+/* false: lost. An event of a handle without a size is one more reference to it. */
 static bool segments__object(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, bool comm)
 {
 	struct object *old = seg_proc__object(p, ev->flags, ev->addr, false);
@@ -179,8 +179,8 @@ uint8_t segments__only_dev(const struct segments *s, uint32_t pid)
 }
 
 /*
- * What a reset takes: of a context, all that was made in it; else what the device holds outside of such
- * contexts. Host memory is pinned through no certain device: it goes with the only one that there is.
+ * What a reset frees: of a context, all that was made in it; else what the device holds outside of such
+ * contexts. Host memory is pinned through no certain device: it is freed with the only one that there is.
  */
 struct reset {
 	uint32_t ctx;
@@ -211,7 +211,7 @@ static void segments__reset(struct segments *s, struct seg_proc *p, struct sums 
 		const struct seg *seg = &p->segs[i];
 		bool takes = !seg->piece && reset__takes(&r, seg->kind, seg->dev, seg->ctx);
 
-		/* mappings are the primary context's, as everything that nobody said to be another's */
+		/* mappings are the primary context's, as all that is not known to be another's */
 		if (takes || (seg->piece && !r.ctx && reset__takes(&r, seg->kind, seg->dev, 0)))
 			segments__end_at(s, p, i, END_DROPPED);
 	}

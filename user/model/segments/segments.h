@@ -4,21 +4,21 @@
  *
  *   segment   one allocation of the driver or runtime: cudaMalloc, a mapped piece of cuMemCreate, pinned
  *             host memory … (enum mt_seg). Keyed by process and address or handle.
- *   cached    a segment out of which the caching allocator has given a block; the others are somebody
- *             else's: libraries' workspaces, communication buffers
+ *   cached    a segment out of which the caching allocator has given a block; the others are those of
+ *             libraries: workspaces, communication buffers
  *   inactive  free bytes of cached segments that hold a block: they cannot go back to the driver
  *
  * PHYSICAL memory lives until all references to it were given back and its last mapping is gone, in either
  * order: mapped pieces carry its number. Arrays, reserved addresses and imported memory have handles, too.
- * A segment whose device nobody told (attached in mid-run, so the thread's
- * cudaSetDevice was not seen) gets it from the first block in it; until then it counts for no device.
+ * A segment of unknown device (attached in mid-run, so the thread's cudaSetDevice was not seen) gets it
+ * from the first block in it; until then it counts for no device.
  *
  * Memory nodes of a graph (kind GRAPH; added by hand, or ASYNC calls on a stream while it is captured) are addresses
  * until the graph's first launch. What a graph frees itself ends when that is captured; the most that its nodes
  * hold at once is what the driver needs to run it, and keeps until a trim: graph_peak, which no layer contains.
  *
- * Nothing here is an estimate: segments from before the attach are not here at all; what the caching
- * allocator says to have reserved (TOTALS) minus the cached ones that are is theirs.
+ * Nothing here is an estimate: segments from before the attach are not here at all; the caching allocator's
+ * reserved bytes (TOTALS) minus the cached segments here are theirs.
  */
 #ifndef MT_MODEL_SEGMENTS_H
 #define MT_MODEL_SEGMENTS_H
@@ -45,19 +45,19 @@ struct pinned {
 typedef void (*pinned_fn)(void *ctx, const struct pinned *p);
 void segments__on_pinned(struct segments *s, pinned_fn fn, void *ctx);
 
-/* Where the pool is that an ASYNC segment came from, by its handle folded; MT_DEV_NONE: not told. */
+/* The device of an ASYNC segment's pool, by its folded handle; MT_DEV_NONE: not known. */
 uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool);
 /* SEG_*, TOTALS, REQUEST, REQUEST_FREE, STREAM but for WAITS. false: full or no memory, the event is lost. */
 bool segments__event(struct segments *s, const struct event *ev);
-/* A STREAM event: a block that is being freed waits for another stream. Its device and size, 0: the next TOTALS tell. */
+/* A STREAM event: a block that is being freed waits for another stream. Its device and size, 0: known from the next TOTALS. */
 bool segments__waits(struct segments *s, const struct event *ev, uint8_t dev, uint64_t size);
 /* A framework block of a device was allocated: the segments under it are the caching allocator's. */
 void segments__allocated(struct segments *s, const struct block *b);
 void segments__drop_pid(struct segments *s, uint32_t pid); /* all of it is given back */
 
-/* Fills what of a report is about the device (MT_DEV_NONE: what no device is known of). `blocks`: the live ones. */
+/* Fills a report's part of the device (MT_DEV_NONE: memory of unknown device). `blocks`: the live ones. */
 int segments__report(const struct segments *s, uint8_t dev, const struct blocks *blocks, struct report_segments *ret);
-/* The rest of it, with how much the live blocks of the device are and NVML's word in it. */
+/* The rest of it, from the bytes of the device's live blocks and NVML's numbers in it. */
 void segments__layers(struct report_segments *r, uint64_t blocks_live);
 /*
  * The `top` largest by size, of a process (0: all) on a device (-1: all); *ret is the caller's to free. -ENOMEM.
@@ -68,7 +68,7 @@ int segments__rows(const struct segments *s, const struct blocks *blocks, uint32
 int segments__pools(const struct segments *s, const struct blocks *blocks, uint64_t start_ns, size_t top,
 		    struct report_pool **ret, size_t *ret_cnt);
 
-/* The caching allocator of this process told its totals: it is the one that gives blocks out there. */
+/* The caching allocator of this process reported its totals: it gives out the blocks there. */
 bool segments__has_totals(const struct segments *s, uint32_t pid, uint8_t dev);
 /* Stream-ordered segments of the device are not the framework's after all. */
 void segments__disown_async(struct segments *s, uint32_t pid, uint8_t dev);
@@ -79,7 +79,7 @@ uint8_t segments__only_dev(const struct segments *s, uint32_t pid);
 
 void segments__check(const struct segments *s); /* aborts when broken */
 
-/* What the driver gave, and what allocators told that they had, at most so far: of all devices together. */
+/* Peaks so far, added up over all devices: of the driver's memory, and of the allocators' totals. */
 uint64_t segments__high(const struct segments *s);
 
 #endif

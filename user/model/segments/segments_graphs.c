@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Graphs, whose memory nodes are addresses until the first launch, and pools. A graph has no size of its own: what its
- * nodes hold at once is counted as they are added, most often while a stream is captured.
+ * Graphs, whose memory nodes are addresses until the first launch, and pools. A graph has no size of its own: the bytes that
+ * its nodes hold at once are counted as they are added, most often while a stream is captured.
  */
 #include <stdlib.h>
 #include <string.h>

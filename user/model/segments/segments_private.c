@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Private pools of PyTorch's caching allocator: torch.cuda.graph and torch.cuda.MemPool have segments of their own. Which
- * pool a segment is of is known by when it was made: between the beginning and the end of allocating to a pool, by the
- * thread that began it, or while a capture goes on in it (c10/cuda/CUDACachingAllocator.cpp, torch 2.13: a filter by stream
- * decides there, which nothing outside can ask).
+ * Private pools of PyTorch's caching allocator: torch.cuda.graph and torch.cuda.MemPool have segments of their own. A segment's
+ * pool is known from the time it was made: between the beginning and the end of allocating to a pool, by the thread that began
+ * it, or during a capture in it (c10/cuda/CUDACachingAllocator.cpp, torch 2.13: there a filter by stream decides, which cannot
+ * be read from outside).
  */
 #include "base/array.h"
 #include "model/segments/segments_state.h"
@@ -95,7 +95,7 @@ static uint16_t own_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid)
 	return ret;
 }
 
-/* A thread that began none works for a capture; of which one is not known where several go on. */
+/* A thread that began none works for a capture; where several go on the pool is not known. */
 uint16_t seg_proc__open_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid)
 {
 	uint16_t ret = own_pool(p, dev, tid);
@@ -128,7 +128,7 @@ void seg_proc__captures(struct seg_proc *p, struct cuda_graph *g, uint32_t tid)
 		v->captures = true;
 }
 
-/* g->number 0: no graph came of it. */
+/* g->number 0: it made no graph. */
 void seg_proc__captured(struct seg_proc *p, const struct cuda_graph *g, uint64_t ts_ns)
 {
 	struct private_pool *v = seg_proc__pool(p, g->pool);

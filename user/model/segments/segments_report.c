@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What a report says of segments: where blocks lie in them is worked out when asked, from the live
- * blocks by address, so that no event pays for it.
+ * The report of segments: where blocks lie in them is computed for the report, from the live blocks by
+ * address, so that events cost nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -114,7 +114,7 @@ static bool segs_are_pieces(const struct seg_proc *p, uint8_t dev)
 	return false;
 }
 
-/* The one at *i and pieces of its kind that go on where it ends; *i comes to be what is behind them. */
+/* The one at *i, with the pieces of its kind that continue it; moves *i past them. */
 static uint64_t stretch_end(const struct seg_proc *p, size_t *i)
 {
 	const struct seg *first = &p->segs[(*i)++];
@@ -316,7 +316,7 @@ struct pools {
 	size_t cnt, cap;
 };
 
-/* Those of a process, behind what is there: without their segments. */
+/* Appends those of a process, without their segments. */
 static bool pools__add_proc(struct pools *to, const struct seg_proc *p)
 {
 	struct report_pool *row;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What the caching allocator tells of single blocks beside that they are there: what was asked for, and what it cannot
- * give out again yet, though it was freed, because another stream may use it (record_stream).
+ * The caching allocator's further reports of single blocks: the size that was asked for, and freed blocks that it cannot give
+ * out again yet, because another stream may use them (record_stream).
  *
  * Requested sizes are many and change with every block: a map. Late blocks are few: an array, an entry for each
- * event that keeps one. What is counted of a block stands in one of its entries.
+ * event that keeps one. A block's size is in one of its entries.
  */
 #include "base/array.h"
 #include "model/segments/segments_state.h"

@@ -47,7 +47,7 @@ struct asked {
 struct late {
 	uint64_t event, ptr;
 	uint64_t size; /* 0: not known, or counted with another event of the block */
-	uint32_t tid;  /* that freed it; 0: its totals were told */
+	uint32_t tid;  /* that freed it; 0: its totals were reported */
 	uint8_t dev;
 };
 
@@ -72,8 +72,8 @@ struct pool {
 };
 
 /*
- * A private pool of the caching allocator's: segments that nobody else gets blocks of. CUDA graphs write there at each replay,
- * also where no tensor lives any more. It has the number index + 1, and stays when it is over until the
+ * A private pool of the caching allocator's: only its users get blocks of its segments. CUDA graphs write there at each replay,
+ * also where no tensor is live any more. It has the number index + 1, and stays when it is over until the
  * table is full.
  */
 struct private_pool {
@@ -83,7 +83,7 @@ struct private_pool {
 	uint32_t uses;	 /* by graphs and torch.cuda.MemPool; 0: its segments go when the cache is emptied */
 	uint32_t graphs; /* that were captured into it, the first ones and the last: */
 	struct report_graph first[REPORT_POOL_GRAPHS], last;
-	uint64_t opened; /* of the beginnings in its process, which one */
+	uint64_t opened; /* the number of that beginning in its process */
 	uint32_t tid;	 /* what this thread asks for comes out of it now; 0: it is not open */
 	bool captures;	 /* … and what any other asks for, whose work is captured, too */
 	uint8_t dev;
@@ -104,7 +104,7 @@ struct sums {
 	uint64_t graphs, launches, graph_peak; /* that have memory of their own; the most that one needs */
 };
 
-/* What the caching allocator of a process told of a device. */
+/* The totals that a process's caching allocator reported for a device. */
 struct told_totals {
 	uint64_t allocated, reserved;
 	uint8_t dev;
@@ -140,7 +140,7 @@ struct segments {
 	struct seg_proc **procs;
 	size_t procs_cnt;
 	uint64_t pinned_last;
-	pinned_fn pinned; /* NULL: nobody asked */
+	pinned_fn pinned; /* NULL: not wanted */
 	void *pinned_ctx;
 };
 

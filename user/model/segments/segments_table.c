@@ -48,7 +48,7 @@ void segments__end_object(struct segments *s, struct seg_proc *p, struct object 
 	*o = p->objects[--p->objects_cnt];
 }
 
-/* A cached piece is gone: the allocator says what it has reserved only with its next block. */
+/* A cached piece is gone: the allocator reports its reserved bytes only with its next block. */
 static void segments__unreserve(struct segments *s, struct seg_proc *p, const struct seg *seg)
 {
 	struct sums *u = segments__find_sums(s, seg->dev);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * chrome: JSON of the Trace Event Format, for chrome://tracing, ui.perfetto.dev and what reads
+ * chrome: JSON of the Trace Event Format, for chrome://tracing, ui.perfetto.dev and readers of
  * torch.profiler's traces. Times are µs (with three decimals) since baseTimeNanoseconds, as in those: a
  * double does not hold ns since the epoch.
  */
@@ -31,7 +31,7 @@ struct export_ctx {
 	struct name_cache names;
 	struct feed *feed;
 	const struct export_to *to;
-	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
+	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is always written */
 	struct map named;      /* struct named */
 	uint64_t base_ns, base_epoch_ns, last_ns;
 	int has_head, has_gaps;
@@ -116,7 +116,7 @@ static void on_again(struct export_ctx *c, const struct lane *l, uint64_t ts_ns)
 		put_counter(c, l, ts_ns);
 }
 
-/* What was allocated in it: in an operator and in backward also whose, and in which phase. */
+/* Bytes allocated in it; in an operator and in backward also the module and the phase. */
 static void put_made(struct export_ctx *c, const struct open_made *m, int is_region)
 {
 	if (!m->bytes)
@@ -151,7 +151,7 @@ static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t nu
 	outbuf__char(&c->o, '}');
 }
 
-/* Thread 0 of the process, which no thread is. */
+/* Thread 0 of the process: no thread has that number. */
 static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
 	put_head(c, 'X', pid, 0);
@@ -161,7 +161,7 @@ static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_
 	outbuf__lit(&c->o, "\"}");
 }
 
-/* Of process 0, which none is: it is memtrace's own line. */
+/* Of process 0, which does not exist: it is memtrace's own line. */
 static void on_gap(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
 	if (!c->has_gaps) {
@@ -199,7 +199,7 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__char(&c->o, '}');
 }
 
-/* Where it was; what began before the trace is not shown. */
+/* The time of a compilation; those that began before the trace are not shown. */
 static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 {
 	if (ev->begin_ns < c->base_ns)
@@ -219,7 +219,7 @@ static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__str(&c->o, ev->depth & EV_COMPILED_BACKWARD ? ",\"backward\":true}}" : ",\"backward\":false}}");
 }
 
-/* --- what Python calls blocks: nestable asynchronous events, by the block's id --------------------------------- */
+/* --- Python's names of blocks: nestable asynchronous events, by the block's id --------------------------------- */
 
 static void put_async(struct export_ctx *c, char phase, uint32_t pid, uint64_t id, name_id name, uint64_t ts_ns)
 {

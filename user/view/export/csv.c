@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* CSV (view/csv.h). The columns are those of the JSON Lines export; what a record does not have is empty. */
+/* CSV (view/csv.h). The columns are those of the JSON Lines export; values that a record lacks are empty. */
 #include "timeline/labels.h"
 #include "view/csv.h"
 #include "view/export/rows.h"
@@ -46,8 +46,8 @@ static void put_name(struct export_ctx *c, name_id name)
 		name_cache__put(&c->names, &c->o, name);
 }
 
-/* learned: category, operator, region and these are not measured, but its like's (docs/sampling.md). */
-/* ,module,module_root,phase: whose forward or backward made it; ,name,root,kind,state,type: what Python calls it */
+/* learned: category, operator, region and these are a similar block's, not measured (docs/sampling.md). */
+/* ,module,module_root,phase: of the forward or backward that made it; ,name,root,kind,state,type: its name in Python */
 static void put_python(struct export_ctx *c, const struct tl_event *ev, int is_block)
 {
 	const struct tl_learned measured = { .module = ev->module, .root = ev->root, .phase = ev->phase };
@@ -102,7 +102,7 @@ static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_
 	outbuf__lit(o, ",\r\n");
 }
 
-/* gap_begin: what follows is not known, until gap_end. It is of no thread. */
+/* gap_begin: what follows is unknown, until gap_end. It is of no thread. */
 static void put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Of the last call: errno where zlib kept it, else the nearest there is. */
+/* The last call's error: errno where zlib kept it, else the nearest one. */
 static int gzip_errno(gzFile gz)
 {
 	int code;

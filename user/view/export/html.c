@@ -3,9 +3,9 @@
  * html: one file that a browser opens without a network: the page (user/view/page and its chart library, put
  * into the binary when it was built) around one JSON document (html_doc.h; its schema is docs/page.md).
  *
- * What a page can hold is bounded, so everything is gathered into bounded shapes while decisions pass, and written at
- * the end. Three walks over stacks and live blocks run side by side: feed's, for time, heapsum's, for places, and optrace's,
- * for operators one after the other.
+ * A page's content is bounded: everything is gathered into bounded shapes while decisions pass, and written at the end.
+ * Three walks over stacks and live blocks run side by side: feed's, for time, heapsum's, for places, and optrace's, for
+ * operators one after the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,10 +26,10 @@
 
 struct export_ctx {
 	struct outbuf o;
-	struct export_to to; /* ours: it asks feed for operators */
+	struct export_to to; /* a copy, with operators asked for */
 	struct feed *feed;
 	struct html_doc doc;
-	const struct tl_event *ev; /* the one that feed is at */
+	const struct tl_event *ev; /* the decision that feed is at */
 	uint32_t buckets, near;
 	struct chosen chosen; /* of to.at */
 	int in_gap;
@@ -81,7 +81,7 @@ static void move(struct export_ctx *c, uint32_t pid, const struct lane *l, const
 		moments__move(m, ts_ns, ch->from, ch->to, ch->b->size);
 }
 
-/* The moment of --at, so far: the page has it as it was, of each lane. */
+/* Holds the moment of --at, so far, of each lane, for the page. */
 static void hold(struct export_ctx *c)
 {
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
@@ -104,7 +104,7 @@ static void on_allocated(struct export_ctx *c, struct live_block *b, uint64_t ts
 	struct block_life life = { .id = b->id, .ptr = b->ptr, .size = b->size, .allocated_ns = ts_ns, .pid = b->pid,
 				   .dev = b->dev, .cat = b->cat, .late = b->late };
 
-	if (!b->late) { /* else these are of whoever saw it late */
+	if (!b->late) { /* else the event's are of a later use */
 		life.op = ev->op;
 		life.region = ev->region;
 		life.module = ev->module;
@@ -226,7 +226,7 @@ static uint32_t clamp(uint64_t v, uint32_t least, uint32_t most)
 	return v < least ? least : v > most ? most : (uint32_t)v;
 }
 
-/* How much each may hold, so that all together stay within a page. */
+/* Divides a page's room among them. */
 static void share_out(struct export_ctx *c)
 {
 	const struct report *r = c->to.report;

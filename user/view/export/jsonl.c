@@ -2,18 +2,18 @@
 /*
  * JSON Lines: one object a decision, in time order (or in that of --sort). Blocks ("preexisting", "create", "version",
  * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
- * one of a device has stream from when it was told (caching allocator: after its allocation);
- * a block that Python had a name for has name, root, kind, state and type too (not with --labels live);
- * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
+ * one of a device has stream once it was reported (caching allocator: after its allocation);
+ * a block that Python had a name for also has name, root, kind, state and type (not with --labels live);
+ * other records those of them that apply, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
  * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
- * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy", and
- * the "preexisting" of what a part's begin found, have module (path; null: the root itself), module_root and phase where
- * they are known; with "learned":true cat, op, region and these are not measured, but those of the block's like in a
- * traced step (docs/sampling.md). A "mark" (with --ops) has mark, tid, pid, and step. A part of a recording begins with
- * "filter": what was asked for. "gap": what follows is not known until one with begins false (docs/sampling.md). "compile"
- * and "recompile" stand where they became known, up to seconds after t, their begin: ns, backward, added (bytes, null: not
- * known), compile_id, function, reason, failed, step (0: not known), pid.
+ * a frame is first used a "stack" record has it: stack, parent, kind, function, file, line. "create" and "destroy", and
+ * "preexisting" of blocks live at a part's begin, have module (path; null: the root itself), module_root and phase if known;
+ * with "learned":true cat, op, region and these are not measured, but those of the same allocation in a traced step
+ * (docs/sampling.md). A "mark" (with --ops) has mark, tid, pid, and step. A part of a recording begins with "filter": its
+ * options. "gap": what follows is unknown until one with begins false (docs/sampling.md). "compile" and "recompile" stand where
+ * they became known, up to seconds after t, their begin: ns, backward, added (bytes, null: not known), compile_id, function,
+ * reason, failed, step (0: not known), pid.
  */
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -96,7 +96,7 @@ static void put_stack(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__lit(o, "}\n");
 }
 
-/* What Python calls the block, where it is known; by the first pass, so from its first line on. */
+/* The block's name in Python, if known; by the first pass, so from its first line on. */
 static void put_python(struct export_ctx *c, const struct tl_event *ev)
 {
 	struct outbuf *o = &c->o;
@@ -112,7 +112,7 @@ static void put_python(struct export_ctx *c, const struct tl_event *ev)
 	put_field(c, ",\"type\":", n.type);
 }
 
-/* Whose forward or backward made it, and in which phase, where that is known. */
+/* The module whose forward or backward made it, and the phase, if known. */
 static void put_module(struct export_ctx *c, const struct tl_event *ev)
 {
 	const struct tl_learned measured = { .module = ev->module, .root = ev->root, .phase = ev->phase };

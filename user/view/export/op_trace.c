@@ -5,9 +5,9 @@
  *
  * Every line has t (ns since the epoch), ev, i (operators entered before it), tid, allocated, reserved. ev "op" and "node"
  * (backward): name, depth (operators around it), phase, created (bytes allocated in it); "region" and "region_end": name;
- * "mark": name, and of a step its number. The last line is "end" with pid, dev, totals (a caching allocator told its own: else
- * reserved is allocated) and left_out (operators without a line). A part of a recording begins with "filter": what was
- * asked for.
+ * "mark": name, and of a step its number. The last line is "end" with pid, dev, totals (a caching allocator reported its own:
+ * else reserved is allocated) and left_out (operators without a line). A part of a recording begins with "filter": its
+ * options.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * openmetrics: how it all ended, as OpenMetrics 1.0 text (view/metrics/metrics.h). Each sample carries the time of the
+ * openmetrics: a recording's final state, as OpenMetrics 1.0 text (view/metrics/metrics.h). Each sample carries the time of the
  * recording's end, so that `promtool tsdb create-blocks-from openmetrics` takes the file as well. Categories are final ones.
  */
 #include <errno.h>

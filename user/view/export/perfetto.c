@@ -5,10 +5,9 @@
  *
  * Tracks: a process has a group for each device with a counter a category and one for their sum
  * ("live"), one track of steps, and one a thread for regions, backward nodes and (--ops) operators.
- * A group of a process has a track for each tensor that Python has a name for, NAMED_MAX at most: a slice is a block that
- * was called so, as gradients are one in each step.
- * Where nothing was traced a track of its own has a slice, and counters stay as they were.
- * Times are ns of CLOCK_MONOTONIC; a clock snapshot says what that is since the epoch.
+ * A group of a process has a track for each tensor that Python has a name for, NAMED_MAX at most: a slice is a block of
+ * that name (of a gradient one in each step). Stretches without tracing are slices of a track of their own, and counters
+ * stay as they were. Times are ns of CLOCK_MONOTONIC; a clock snapshot relates them to the epoch.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -91,7 +90,7 @@ static int is_interned(struct export_ctx *c, uint32_t name)
 		return c->is_interned[name];
 	more = realloc(c->is_interned, cnt);
 	if (!more)
-		return 0; /* it is told again each time */
+		return 0; /* it is written again each time */
 	memset(more + c->interned_cnt, 0, cnt - c->interned_cnt);
 	c->is_interned = more;
 	c->interned_cnt = cnt;
@@ -266,7 +265,7 @@ static void put_event(struct export_ctx *c, unsigned type, uint64_t track, uint6
 	packet_end(c);
 }
 
-/* What was allocated in it, at its end: in an operator and in backward also whose, and in which phase. */
+/* Bytes allocated in it, at its end; in an operator and in backward also the module and the phase. */
 static void put_made(struct export_ctx *c, const struct open_made *m, int is_region)
 {
 	char path[CLEAN_BYTES_MAX], root[CLEAN_BYTES_MAX], text[2 * CLEAN_BYTES_MAX];
@@ -335,7 +334,7 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 	packet_end(c);
 }
 
-/* On the track of steps, where it was; what began before the trace is not shown. */
+/* On the track of steps, at its time; compilations that began before the trace are not shown. */
 static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 {
 	const struct { const char *key; name_id name; } said[] = { { "id", ev->compile_id },
@@ -385,7 +384,7 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 	packet_end(c);
 }
 
-/* --- what Python calls blocks --------------------------------------------------------------------------- */
+/* --- Python's names of blocks --------------------------------------------------------------------------- */
 
 /* The track's number; NAMED_MAX: none. */
 static uint32_t named_track(struct export_ctx *c, uint32_t pid, const struct labels_name *n)
@@ -430,7 +429,7 @@ static void named_begin(struct export_ctx *c, const struct tl_event *ev, const s
 	packet_end(c);
 }
 
-/* Two blocks of one name at a time: the one that came first is shown. */
+/* Of two blocks of one name at a time the first is shown. */
 static void put_named(struct export_ctx *c, const struct tl_event *ev)
 {
 	int is_alloc = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;

@@ -3,7 +3,7 @@
  * pprof: profile.proto of google/pprof, gzip as it must be on disk (by the file's writer where the name
  * ends in .gz, else here). A sample is a stack (process, regions, operators) of one category on one
  * device; its values are live bytes at the end, bytes at the device's peak, and bytes and number of
- * all that was allocated. Labels: category, device. A function's file is what it is: process, region,
+ * all that was allocated. Labels: category, device. A function's file is its kind: process, region,
  * backward, operator. Frames that --stacks recorded are functions with their own file, and a line.
  */
 #include <errno.h>
@@ -26,7 +26,7 @@ enum {
 	FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_FILE = 4,
 };
 
-/* Strings that are always there; a category is S_CATS + its number, then devices, then what stacks are made of. */
+/* Strings that are always there; a category is S_CATS + its number, then devices, then names of frames. */
 enum {
 	S_NONE, S_LIVE, S_AT_PEAK, S_ALLOC_BYTES, S_ALLOC_COUNT, S_BYTES, S_COUNT, S_CATEGORY, S_DEVICE, S_PROCESS, S_REGION,
 	S_BACKWARD, S_OPERATOR, S_CUT, S_RECORDER, S_ROOT, S_CATS, S_DEVS = S_CATS + CAT_MAX, S_FRAMES = S_DEVS + 256,
@@ -221,7 +221,7 @@ static void put_file_string(struct export_ctx *c, const struct stack_node *n)
 	put_string(c, text, len);
 }
 
-/* Each frame once, in the order of its number: what was put last is not known yet. */
+/* Each frame once, in the order of its number: the last one put is not known here. */
 enum frame_part { FRAME_ITSELF, FRAME_NAME, FRAME_FILE };
 static void put_frames(struct export_ctx *c, enum frame_part part)
 {

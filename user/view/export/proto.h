@@ -14,7 +14,7 @@
 struct proto {
 	char *buf;
 	size_t len, room;
-	int err; /* -ENOMEM: what was written since is dropped */
+	int err; /* -ENOMEM: later writes are dropped */
 };
 
 void proto__done(struct proto *p);

@@ -84,7 +84,7 @@ static void put_frame(struct snapframes *f, struct snapwrite *w, const struct st
 	snapwrite__close(w, '}');
 }
 
-/* A frame that is no place in a program: what is called `a b` (either may be none) as a function of the file `file`. */
+/* A frame that is no place in a program: the name `a b` (either may be none) as a function of the file `file`. */
 static void put_named_frame(struct snapframes *f, struct snapwrite *w, const char *file, name_id a, char between, name_id b)
 {
 	char text[2 * NAME_BYTES_MAX + 2];

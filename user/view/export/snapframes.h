@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* snapframes: the words of a snapshot (snapwrite.h), and where its blocks came from, as frames that are written once. */
+/* snapframes: the words of a snapshot (snapwrite.h), and the origins of its blocks, as frames that are written once. */
 #ifndef MT_VIEW_EXPORT_SNAPFRAMES_H
 #define MT_VIEW_EXPORT_SNAPFRAMES_H
 
@@ -23,7 +23,7 @@ void snap_word(struct snapwrite *w, enum word k, enum word v);
 void snap_u64(struct snapwrite *w, enum word k, uint64_t v);
 void snap_cat(struct snapwrite *w, uint8_t cat);
 
-/* What a block's frames are made of, innermost first: its name in Python, the stack of its allocation, its module. */
+/* The sources of a block's frames, innermost first: its name in Python, the stack of its allocation, its module. */
 struct where {
 	uint32_t stack;
 	name_id module, root; /* root none: of no module */
@@ -41,7 +41,7 @@ struct snapframes {
 };
 
 void snapframes__done(struct snapframes *f);
-/* The number of these frames, from 1; 0: none are known. What finds no room has none. */
+/* The number of these frames, from 1; 0: none are known, or there is no room. */
 uint32_t snapframes__number(struct snapframes *f, const struct where *from);
 /* Of a block, allocated at this event (NULL: it was seen late). */
 uint32_t snapframes__of(struct snapframes *f, uint64_t id, const struct tl_event *ev);
@@ -49,7 +49,7 @@ uint32_t snapframes__of(struct snapframes *f, uint64_t id, const struct tl_event
 void snapframes__put(struct snapframes *f, struct snapwrite *w, uint32_t number);
 int snapframes__is_named(const struct snapframes *f, uint32_t number); /* has it a name in Python? */
 /*
- * "user_metadata", a text as torch has it: the category unless that is CAT_MAX, what Python calls the block, its module:
+ * "user_metadata", a text as torch has it: the category unless that is CAT_MAX, the block's name in Python, its module:
  * "name: exp_avg fc.weight; module: Net.fc". Nothing where nothing is known.
  */
 void snapframes__metadata(struct snapframes *f, struct snapwrite *w, uint32_t number, uint8_t cat);

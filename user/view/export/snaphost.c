@@ -84,7 +84,7 @@ static int put_segments(struct snaphost *h, struct snapwrite *w)
 		snapwrite__open(w, '{');
 		snap_u64(w, W_ADDRESS, rows[i].addr);
 		snap_u64(w, W_TOTAL_SIZE, rows[i].size);
-		snap_u64(w, W_ALLOCATED_SIZE, 0); /* how much of it is in use is not seen */
+		snap_u64(w, W_ALLOCATED_SIZE, 0); /* its use is not seen */
 		snapframes__put(h->frames, w, rows[i].where);
 		snapwrite__close(w, '}');
 	}

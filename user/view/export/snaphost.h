@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * snaphost: a snapshot's host_segments and host_traces, as torch 2.14 writes them with record_pinned_host_memory: host memory
- * that the driver has pinned. What torch's host allocator gives out of it and takes back is not seen: its entries are
- * segment_alloc and segment_free alone.
+ * that the driver has pinned. What torch's host allocator gives out of it and takes back is not seen: entries are only
+ * segment_alloc and segment_free.
  */
 #ifndef MT_VIEW_EXPORT_SNAPHOST_H
 #define MT_VIEW_EXPORT_SNAPHOST_H
@@ -14,7 +14,7 @@ struct snaphost {
 	struct snapframes *frames; /* borrowed */
 	uint32_t *next_ref;
 	int is_pickle;
-	struct map pinned; /* what is pinned now */
+	struct map pinned; /* pinned now */
 	FILE *spool;	   /* entries of host_traces; NULL: none yet */
 	struct snapwrite w;
 };

@@ -194,7 +194,7 @@ void snapwrite__false(struct snapwrite *w)
 	outbuf__lit(&w->o, "false");
 }
 
-/* A tuple, which JSON has no word for. */
+/* A tuple, which JSON does not have. */
 void snapwrite__pair(struct snapwrite *w, uint8_t a, uint8_t b)
 {
 	char text[5] = { 'K', (char)a, 'K', (char)b, (char)0x86 };

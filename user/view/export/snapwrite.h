@@ -3,9 +3,9 @@
  * snapwrite: dicts and lists of words and whole numbers, as JSON or as a pickle of protocol 2, with
  * the opcodes alone that torch's viewer knows (MemoryViz.js reads pickles itself).
  *
- * In a pickle, a word or list that was written before is a reference to it. What is referred to must
- * come first in the file, so each part that is written on its own has a memo of its own; the numbers in
- * them are from one counter.
+ * In a pickle, a word or list that was written before is a reference to it. The target of a reference
+ * must come first in the file, so each part that is written on its own has a memo of its own; the
+ * numbers in them are from one counter.
  */
 #ifndef MT_VIEW_EXPORT_SNAPWRITE_H
 #define MT_VIEW_EXPORT_SNAPWRITE_H
@@ -44,9 +44,9 @@ void snapwrite__text(struct snapwrite *w, const char *text, size_t len); /* of t
 void snapwrite__u64(struct snapwrite *w, uint64_t v);
 void snapwrite__false(struct snapwrite *w);
 void snapwrite__pair(struct snapwrite *w, uint8_t a, uint8_t b);
-/* Pickle only: true if the thing was there and is now referred to. */
+/* Pickle only: true if the thing was written before; a reference is written. */
 int snapwrite__again(struct snapwrite *w, uint32_t thing);
-/* Pickle only: what was just written is the thing from now on. */
+/* Pickle only: the last value written is the thing from now on. */
 void snapwrite__remember(struct snapwrite *w, uint32_t thing);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * sqlite: a database to ask questions of. One transaction without a journal: a file that was not
- * finished is of no use anyway, and is reported. SQLite's cache is bounded, so memory grows with what is
- * live at one time alone.
+ * sqlite: a database for queries. One transaction without a journal: an unfinished file is of no use
+ * anyway, and is reported. SQLite's cache is bounded, so memory grows only with the blocks live at one
+ * time.
  *
- * A block's row is written at its allocation and completed at its death. at_peak in the views goes by the
+ * A block's row is written at its allocation and completed at its free. at_peak in the views goes by the
  * numbers of events, not by times, which two events may share. `usage` has USAGE_POINTS points in time at most.
  */
 #include <errno.h>
@@ -162,7 +162,7 @@ static uint64_t epoch(const struct export_ctx *c, uint64_t ts_ns)
 	return ts_ns + (uint64_t)c->epoch_off_ns;
 }
 
-/* --- what the feed tells -------------------------------------------------------------------------------- */
+/* --- from the feed -------------------------------------------------------------------------------------- */
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
 		   const struct open_frame *e, uint64_t ts_ns)
@@ -209,7 +209,7 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 	put_event(c, ev, CAT_UNKNOWN);
 }
 
-/* Of a block whose operator was not seen: its like's, beside what was measured of it. */
+/* Of a block whose operator was not seen: a similar block's, beside its measured values. */
 static void put_learned(struct export_ctx *c, const struct tl_event *ev)
 {
 	const struct tl_learned *l = ev->learned;
@@ -255,7 +255,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		c->at_event = c->event_id;
 }
 
-/* What is not known is NULL. */
+/* Unknown values are NULL. */
 static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 {
 	const name_id texts[] = { ev->compile_id, ev->function, ev->reason, ev->failed };
@@ -308,7 +308,7 @@ static uint8_t cat_of(const struct export_ctx *c, const struct tl_event *ev)
 	return c->to->labels ? (uint8_t)labels__get(c->to->labels, ev->id, ev->version) : ev->cat;
 }
 
-/* The module whose forward or backward made it, from parameter `at` on: NULL where it is not known; a root has no path. */
+/* The module whose forward or backward made it, from parameter `at` on: NULL if unknown; a root has no path. */
 static void bind_module(struct export_ctx *c, enum stmt q, int at, const struct tl_event *ev)
 {
 	bind(c, q, at, 2, NUMS(ev->module.v, ev->root.v));
@@ -336,7 +336,7 @@ static void put_alloc(struct export_ctx *c, const struct tl_event *ev, uint8_t c
 	step(c, Q_BLOCK);
 }
 
-/* What Python calls the block, if it has a name. */
+/* The block's name in Python, if it has one. */
 static void put_tensor(struct export_ctx *c, uint64_t id)
 {
 	struct labels_name n;
@@ -406,7 +406,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	if (ev->learned && (c->to->dev < 0 || ev->dev == c->to->dev))
 		put_learned(c, ev);
 	if (ev->ts_ns >= c->next_point_ns) {
-		if (!c->gap_ns) /* what lives in one is not known */
+		if (!c->gap_ns) /* live bytes in one are unknown */
 			put_usage(c, c->next_point_ns);
 		c->next_point_ns += (ev->ts_ns - c->next_point_ns) / c->point_ns * c->point_ns + c->point_ns;
 	}
@@ -492,7 +492,7 @@ static void put_processes(struct export_ctx *c, const struct report *r)
 	}
 }
 
-/* owner(block, pid, module, module_root): whose it is at a moment, as report --at says it. NULL: no module's. */
+/* owner(block, pid, module, module_root): its module at a moment, as report --at shows it. NULL: no module's. */
 static void sql_owner(sqlite3_context *sql, int cnt, sqlite3_value **v)
 {
 	const struct sieve *sieve = ((const struct export_ctx *)sqlite3_user_data(sql))->to->at->sieve;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What torch.profiler's export_memory_timeline writes as .raw.json.gz: one list of [time in ns since the
+ * As torch.profiler's export_memory_timeline writes .raw.json.gz: one list of [time in ns since the
  * epoch, action 1..4, signed bytes, category 0..7].
  */
 #include <errno.h>

@@ -4,19 +4,20 @@
  * pytorch.org/memory_viz and `python -m torch.cuda._memory_viz` read: a pickle, or JSON where the file's
  * name ends in .json or .json.gz.
  *
- * What the viewer asks for, and this therefore does (read in MemoryViz.js, process_alloc_data.js and _memory_viz.py):
+ * The viewer requires, and this therefore does (read in MemoryViz.js, process_alloc_data.js and _memory_viz.py):
  * - one list of a device's trace entries after the other; decisions come mixed, so each device's entries
  *   go to a file without a name first. Memory does not grow with the recording.
  * - a device is a number; here it is a device of a process, the first process's cuda:N being N.
  * - only trace entries have a category, and if any has, one must be "unknown": each trace ends with a
  *   "snapshot" entry that is.
- * - what was seen late (lived before the attach) begins each trace, so that it has a category as well. Its
- *   size is known with hindsight only, from the first pass.
+ * - blocks seen late (from before the attach) begin each trace, so that they have a category as well. Their
+ *   sizes are known only from the first pass.
  * - a version of another category is a free and an alloc, as torch's own _profile_to_snapshot writes it. It has an "annotate"
- *   behind it, the word of torch 2.14 for what is learned of a block that lives; so has the alloc of a block that Python names.
- * - what is allocated in a gap (docs/sampling.md) comes where the gap ends, if it lives then: no curve is above the report's
- * peak. - each address in a trace lies in a segment, blocks tile segments: the segments are the parts of
- *   the address space that were ever used, gaps below 32 MiB included. They are not what a driver gave.
+ *   behind it, torch 2.14's word for news of a live block; so has the alloc of a block that Python names.
+ * - a block allocated in a gap (docs/sampling.md) comes where the gap ends, if it is live then: no curve is above
+ *   the report's peak.
+ * - each address in a trace lies in a segment, blocks tile segments: the segments are the parts of
+ *   the address space that were ever used, gaps below 32 MiB included. They are not the driver's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@
 #include "view/fold/name_cache.h"
 #include "view/fold/ranges.h"
 
-#define HELD 0x80000000u /* in a block's tag: allocated in a gap, and not told yet */
+#define HELD 0x80000000u /* in a block's tag: allocated in a gap, and not written yet */
 #define DEVICES_MAX 256 /* each has a file and a buffer while the export runs */
 
 struct snap_device {
@@ -45,7 +46,7 @@ struct snap_device {
 	struct ranges used;
 };
 
-/* Lived before the attach; there until the block is seen late or another one lies there. */
+/* From before the attach; live until the block is seen late or another one lies there. */
 struct before {
 	struct labels_late late;
 	int there;
@@ -172,7 +173,7 @@ static void put_free(struct export_ctx *c, struct snap_device *d, const struct l
 	put_entry(c, d, &(struct entry){ W_FREE_COMPLETED, b->ptr, b->size, us, b->tag, b->cat });
 }
 
-/* --- what was there before --------------------------------------------------------------------------- */
+/* --- blocks from before the attach ------------------------------------------------------------------- */
 
 static int before_cmp(const void *pa, const void *pb)
 {
@@ -280,7 +281,7 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 	}
 }
 
-/* A gap is over: what was allocated in it, and lives. */
+/* A gap is over: blocks allocated in it that are still live. */
 static int tell_held(struct export_ctx *c, uint64_t us)
 {
 	struct live_block *b;
@@ -310,7 +311,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	struct live_change ch;
 	int r;
 
-	if (ev->kind == TL_PINNED) /* of the filters none is about it */
+	if (ev->kind == TL_PINNED) /* no filter is about it */
 		return c->to->part ? 0 : snaphost__event(&c->host, ev, us);
 	if (!c->has_start) {
 		c->has_start = 1;
@@ -351,7 +352,7 @@ static int by_place(const void *pa, const void *pb)
 	return cmp_up(a->pid, b->pid) ?: cmp_up(a->dev, b->dev) ?: cmp_up(a->ptr, b->ptr) ?: cmp_up(a->id, b->id);
 }
 
-/* What is there at the end, in the order of segments: 0 or -ENOMEM. */
+/* Blocks live at the end, in the order of segments: 0 or -ENOMEM. */
 static int collect_live(struct export_ctx *c, struct live_block **ret, size_t *ret_cnt)
 {
 	const struct live_block *b;
@@ -384,7 +385,7 @@ static void put_block(struct export_ctx *c, struct snapwrite *w, uint64_t at, ui
 	snapwrite__close(w, '}');
 }
 
-/* The blocks from `b` on that lie in the range; returns the first that does not. Tiles: what is between is inactive. */
+/* The blocks from `b` on that lie in the range; returns the first that does not. Tiles: the space between them is inactive. */
 static size_t put_blocks(struct export_ctx *c, struct snapwrite *w, const struct range_used *u, const struct live_block *b,
 			 size_t cnt)
 {
@@ -544,7 +545,7 @@ static void put_recompile(struct snapwrite *w, const struct report_recompile *k,
 	snapwrite__close(w, '}');
 }
 
-/* The part that was asked for has this moment of the process. */
+/* This moment of the process is in the part that was asked for. */
 static int is_in_part(const struct export_ctx *c, uint32_t pid, uint64_t ts_ns)
 {
 	return pid_is_one_of(c->to->pids, c->to->pids_cnt, pid) && (!c->to->span || span__has(c->to->span, ts_ns));
@@ -568,7 +569,7 @@ static void put_recompiles(struct export_ctx *c, struct snapwrite *w, const stru
 	}
 }
 
-/* As torch writes what record_function tells of; on the first device of the process. */
+/* As torch writes record_function's regions; on the first device of the process. */
 static void put_annotations(struct export_ctx *c, struct snapwrite *w, const struct report *r)
 {
 	snap_key(w, W_ANNOTATIONS);
@@ -666,7 +667,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	return r ? put_all(c, r) : 0; /* no report: it failed on the way */
+	return r ? put_all(c, r) : 0; /* no report: it failed before */
 }
 
 const struct export_format export_torch_snapshot = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What torch.profiler's export_memory_timeline writes as .json: [times, sizes]. times are µs since the
+ * As torch.profiler's export_memory_timeline writes .json: [times, sizes]. times are µs since the
  * epoch, one of each run of equal ones; sizes are rows of nine: 0, then the live bytes of each category after
- * that time. What lived before takes the first time.
+ * that time. Older blocks take the first time.
  *
  * Both lists are as long as the recording: times go out at once, rows to an unlinked file that is copied
  * behind them in the end.

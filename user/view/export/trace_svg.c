@@ -133,7 +133,7 @@ static void put_marks(struct export_ctx *c)
 
 static void put_legend(struct export_ctx *c)
 {
-	/* c10 tells of a free when it is asked for, so memory that waits for a stream is not told apart */
+	/* c10 reports a free when it is requested, so memory that waits for a stream is not shown separately */
 	static const char *const told[] = { "allocated", "allocated, active", "reserved", "reserved_memory", NULL };
 	static const char *const cpu[] = { "allocated", "allocated = active = reserved (no caching allocator)", NULL };
 	static const char *const marks[] = { "fw_start", "fw_start", "fw_bw_boundary", "fw_bw_boundary", "step", "step", NULL };

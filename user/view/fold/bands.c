@@ -20,7 +20,7 @@ void bands__done(struct bands *b)
 	b->procs_cnt = 0;
 }
 
-/* NULL with *ret_err 0: a process too many. */
+/* NULL with *ret_err 0: too many processes. */
 static struct bands_proc *bands__proc(struct bands *b, uint32_t pid, int *ret_err)
 {
 	struct bands_proc *p;
@@ -138,7 +138,7 @@ int bands__phase(struct bands *b, uint32_t pid, enum phase phase, uint64_t from_
 
 	if (!p || phase == PHASE_OTHER || phase >= PHASE_MAX)
 		return r;
-	/* A thread's end may be told late: it belongs to a phase that is over. */
+	/* A thread's end may be reported late: it belongs to a phase that is over. */
 	if (p->phase && p->phase != phase && from_ns < p->now.from_ns)
 		return 0;
 	if (p->phase != phase) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * bands: when a process was in which step, and in it in which phase, as the model says of what it did. Bounded.
+ * bands: the times of a process's steps and of the phases in them, by the model's decisions. Bounded.
  *
- * A phase lasts from the first to the last thing that was told of it before one of another phase.
+ * A phase lasts from its first to its last decision before one of another phase.
  *
  * Steps: when there is no more room, neighbours join ("steps 8 to 15"). Phases: those nearest to one moment are
  * kept; the sums of their times are of all.
@@ -44,11 +44,11 @@ struct bands {
 
 void bands__init(struct bands *b, uint32_t room, uint64_t around_ns); /* room: of each list, at least 2 */
 void bands__done(struct bands *b);
-/* This process did something of this phase from `from` to `to`, for now: of one phase, they join. 0 or -ENOMEM. */
+/* This process was in this phase from `from` to `to`, so far; spans of one phase join. 0 or -ENOMEM. */
 int bands__phase(struct bands *b, uint32_t pid, enum phase phase, uint64_t from_ns, uint64_t to_ns);
-int bands__rest(struct bands *b, uint32_t pid); /* its phase is over: what comes next of the same phase is another one */
+int bands__rest(struct bands *b, uint32_t pid); /* its phase is over: the next decision of the same phase begins another */
 int bands__step(struct bands *b, uint32_t pid, uint64_t number, uint64_t from_ns, uint64_t to_ns);
-void bands__end(struct bands *b); /* closes what is open */
+void bands__end(struct bands *b); /* closes open bands */
 const struct band *band_list__at(const struct band_list *l, uint32_t i);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * chosen: which moment of a span of time it is that --at, --from and --to ask for: the one at which live bytes were highest, of
- * several as high the last one up to around_ns, the report's peak. Of a span without length: what lived at that time.
+ * chosen: the moment of a span of time that --at, --from and --to ask for: the one at which live bytes were highest, of several
+ * as high the last one up to around_ns, the report's peak. Of a span without length: that time.
  */
 #ifndef MT_VIEW_FOLD_CHOSEN_H
 #define MT_VIEW_FOLD_CHOSEN_H
@@ -14,12 +14,12 @@
 struct chosen {
 	const struct span *span; /* borrowed. from_ns 0: from the beginning */
 	uint64_t around_ns;	 /* 0: of as high ones the first */
-	uint64_t live;		 /* now, of those whose moment it is */
+	uint64_t live;		 /* now, of the processes that the moment is of */
 	uint64_t bytes, ts_ns;	 /* of the moment */
 	bool is_open, in_gap;
 };
 
-/* Before what happens at ts_ns; UINT64_MAX: nothing more does. True: what lives now is the moment, until a higher one comes. */
+/* Before the decision at ts_ns, UINT64_MAX: none follows. True: this is the moment, until a higher one comes. */
 static inline bool chosen__opens(struct chosen *c, uint64_t ts_ns)
 {
 	if (c->is_open || !c->span->from_ns || ts_ns <= c->span->from_ns)
@@ -47,7 +47,7 @@ static inline bool chosen__move(struct chosen *c, uint64_t allocated, uint64_t d
 	return allocated && chosen__look(c, ts_ns);
 }
 
-/* A gap begins, or ends. True: what lives where it ends is the moment from now on. */
+/* A gap begins, or ends. True: its end is the moment from now on. */
 static inline bool chosen__gap(struct chosen *c, bool begins, uint64_t ts_ns)
 {
 	c->in_gap = begins;

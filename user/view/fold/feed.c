@@ -65,7 +65,7 @@ static void feed__mark(struct feed *f, const struct tl_event *ev)
 	s->begin_ts_ns = ev->ts_ns;
 }
 
-/* A step mark is a step's beginning; what is before the first one is none. */
+/* A step mark is a step's beginning; the time before the first one is no step. */
 static void feed__step(struct feed *f, const struct tl_event *ev)
 {
 	uint32_t idx = feed__process(f, ev->pid, ev->ts_ns);
@@ -174,7 +174,7 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 
 	if (ev->kind == TL_GAP)
 		feed__gap(f, ev);
-	/* told steps later, or of no process */
+	/* reported steps later, or of no process */
 	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_LEARNED || ev->kind == TL_GAP ||
 	    ev->kind == TL_PINNED || ev->kind == TL_MODULE)
 		return 0;

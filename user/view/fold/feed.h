@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * feed: the decisions as viewers of time want them: counters, slices that nest on their thread, steps,
- * moments. What the formats for such viewers share; each of them writes what it is told.
+ * feed: the decisions as viewers of time need them: counters, slices that nest on their thread, steps,
+ * moments. Shared by the formats for such viewers; each of them writes what its callbacks get.
  *
  * Times are of CLOCK_MONOTONIC and never go back. An operator's slice ends at the next thing that its thread did
  * outside of it (or it ends with what holds it): ends of operators are not probed.
- * Steps end where the model says so (MARK_STEP), and begin where the one before them ended, or where a step mark is; the
- * first one with the first thing seen of the process, and the last one, if a mark began it, ends with the recording.
+ * Steps end at the model's MARK_STEP, and begin where the one before them ended, or at a step mark; the first one begins
+ * with the first decision of the process, and the last one, if a mark began it, ends with the recording.
  */
 #ifndef MT_VIEW_FOLD_FEED_H
 #define MT_VIEW_FOLD_FEED_H
@@ -26,7 +26,7 @@ struct feed_ops {
 	void (*compiled)(struct export_ctx *c, const struct tl_event *ev); /* TL_COMPILED */
 	void (*mark)(struct export_ctx *c, const struct tl_event *ev); /* TL_MARK that is known */
 	void (*gap)(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns); /* when it is over */
-	/* Who has it is told no counter in a gap, and each lane where one ends. */
+	/* With it, counter() is not called in a gap, and this for each lane at a gap's end. */
 	void (*again)(struct export_ctx *c, const struct lane *l, uint64_t ts_ns);
 	/* always there */
 	void (*counter)(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns);
@@ -42,6 +42,6 @@ struct feed;
 int feed__new(struct feed **ret, const struct export_to *to, const struct feed_ops *ops, struct export_ctx *c);
 void feed__free(struct feed *f); /* NULL is fine */
 int feed__event(struct feed *f, const struct tl_event *ev); /* 0 or -errno */
-void feed__end(struct feed *f);				    /* ends what is open */
+void feed__end(struct feed *f);				    /* ends open slices and steps */
 
 #endif

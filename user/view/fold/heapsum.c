@@ -102,7 +102,7 @@ static int heapsum__allocated(struct heapsum *h, const struct tl_event *ev, stru
 {
 	struct heap_cell *c;
 
-	/* What was seen late has no stack but its process, unless a recording that begins later has one. */
+	/* A block seen late has only its process as stack, unless a recording that begins later has one. */
 	b->tag = stacks__at(h->stacks, ev);
 	c = heapsum__cell(h, b->tag, b->cat, b->dev);
 	if (!c)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * heapsum: bytes by stack, category and device: live, at each device's own peak, and all that was ever
- * allocated. What profiles of a heap are made of. The peak is the report's: of the moments at which the device's
- * live bytes were highest, all processes together, the one of which most is known.
+ * allocated. The data of heap profiles. The peak is the report's: of the moments at which the device's live
+ * bytes were highest, all processes together, the one of which most is known.
  *
- * Grows with the number of different stacks (HEAPSUM_MAX cells; what is over that goes to a cell
+ * Grows with the number of different stacks (HEAPSUM_MAX cells; bytes above that go to a cell
  * without a stack), and with the blocks that are live at one time.
  */
 #ifndef MT_VIEW_FOLD_HEAPSUM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * heaviest: the blocks that weigh most, by bytes × time, each with its whole life; and those that are asked
- * for by name. What a map of addresses over time is drawn from. Holds 88 bytes for each live block and each kept one.
+ * heaviest: the blocks that weigh most, by bytes × time, each with its whole life; and those that are asked for by
+ * name. The source of a map of addresses over time. Holds 88 bytes for each live block and each kept one.
  */
 #ifndef MT_VIEW_FOLD_HEAVIEST_H
 #define MT_VIEW_FOLD_HEAVIEST_H
@@ -28,7 +28,7 @@ int heaviest__want(struct heaviest *h, uint64_t id); /* kept whatever it weighs.
 uint32_t heaviest__allocated(struct heaviest *h, const struct block_life *b);
 struct block_life *heaviest__life(struct heaviest *h, uint32_t number);
 void heaviest__freed(struct heaviest *h, uint32_t number, uint64_t ts_ns);
-/* The rest lives on. The kept ones by allocation. */
+/* The rest are still live. The kept ones by allocation. */
 const struct block_life *heaviest__end(struct heaviest *h, uint64_t ts_ns, size_t *ret_cnt);
 /* Of all that were allocated: how many, their bytes × time, and that of the kept ones. */
 uint64_t heaviest__sums(const struct heaviest *h, double *ret_all, double *ret_kept);

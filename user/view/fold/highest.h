@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * highest: which moment of a device (or of a process's part of it) is its peak, by the report's rule (model/core/device.h), for
- * views that go through the decisions once more:
- * - in a gap nothing is (TL_GAP, docs/sampling.md); where one ends, what lives then may be more than ever;
- * - of moments that are as high it is the last one up to around_ns, the report's: that of which most is known.
+ * highest: the moment of a device's peak (or of a process's part of it), by the report's rule (model/core/device.h), for views
+ * that go through the decisions once more:
+ * - no moment in a gap is (TL_GAP, docs/sampling.md); where one ends, live bytes may be higher than ever;
+ * - of several as high it is the last one up to around_ns, the report's: the one of which most is known.
  */
 #ifndef MT_VIEW_FOLD_HIGHEST_H
 #define MT_VIEW_FOLD_HIGHEST_H
@@ -27,7 +27,7 @@ static inline bool highest__move(struct highest *h, uint64_t allocated, uint64_t
 	return true;
 }
 
-/* A gap begins, or ends. True: what lives is the peak from now on. */
+/* A gap begins, or ends. True: this is the peak from now on. */
 static inline bool highest__gap(struct highest *h, bool begins, uint64_t ts_ns)
 {
 	h->in_gap = begins;

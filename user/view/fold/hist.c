@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Every moment goes into all levels. A question takes the coarsest level whose slots are not wider
- * than what is asked: at most four slots of it per column of a chart, and a ring of 1024 of them
- * reaches back 256 columns at least.
+ * Every moment goes into all levels. A query takes the coarsest level whose slots are not wider
+ * than its span: at most four slots of it per column of a chart, and a ring of 1024 of them reaches
+ * back 256 columns at least.
  */
 #include "view/fold/hist.h"
 
@@ -11,7 +11,7 @@
 #include "timeline/report.h"
 
 struct slot {
-	uint64_t number; /* since the start, from 1: tells a slot of the round before; 0 = empty */
+	uint64_t number; /* since the start, from 1: differs in a slot of the round before; 0 = empty */
 	struct tui_comp comp;
 };
 
@@ -59,7 +59,7 @@ void tui_hist__add_report(struct tui_hist *h, const struct report *r, const stru
 	for (unsigned i = 0; i < dev->highs_cnt; i++)
 		if (dev->highs[i].ts_ns >= r->run.start_ts_ns)
 			tui_hist__add(h, dev->highs[i].ts_ns - r->run.start_ts_ns, dev->highs[i].cats);
-	if (r->sampling.in_gap) /* what lives then is not known */
+	if (r->sampling.in_gap) /* live bytes are unknown then */
 		return;
 	for (unsigned c = 0; c < CAT_MAX; c++)
 		cats[c] = dev->cats[c].live;

@@ -50,7 +50,7 @@ struct holdings {
 	uint64_t last, epoch; /* of the moment so far: number of the youngest block then */
 	struct holding all, wanted;
 	struct map lives;
-	struct held_block *dead; /* were there at that moment, and died since */
+	struct held_block *dead; /* were live at that moment, and freed since */
 	size_t dead_cnt, dead_cap;
 	struct map groups[HELD_BYS];
 	struct held_rows rows[HELD_BYS];
@@ -377,7 +377,7 @@ static void holding__add(struct holding *h, const struct holding *more)
 	h->alloc_bytes += more->alloc_bytes;
 }
 
-/* A name has one row: several groups may be called the same. */
+/* A name has one row: several groups may have the same name. */
 static int make_rows(struct holdings *h, enum held_by by)
 {
 	struct held_rows *l = &h->rows[by];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * holdings: who held memory at one moment, block by block: the moment of a span at which a device's live bytes were highest,
- * of several as high the one that the report chose, if it is among them; and what was allocated in the span. The sieve says
- * which processes and which device the moment is of, and which blocks of it are counted: the moment stays that of all.
+ * holdings: the holders of memory at one moment, block by block: the moment of a span at which a device's live bytes were
+ * highest, of several as high the one that the report chose, if it is among them; and allocations in the span. The sieve has
+ * the processes and the device of the moment, and the blocks that are counted: the moment stays that of all.
  *
- * The blocks of the moment are those that live at the end of the recording and were there before it, and those of them that
- * died since, which are kept. Grows with the live blocks, and with what is told apart.
+ * The blocks of the moment are those live at the end of the recording that are older than it, and those freed since, which
+ * are kept. Grows with the live blocks, and with the number of different rows.
  */
 #ifndef MT_VIEW_FOLD_HOLDINGS_H
 #define MT_VIEW_FOLD_HOLDINGS_H
@@ -33,12 +33,12 @@ struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns);
 void holdings__free(struct holdings *h); /* NULL is fine */
 int holdings__event(struct holdings *h, const struct tl_event *ev); /* the second pass. 0 or -ENOMEM */
 /*
- * depth: levels of modules, 0: all. rep, the recording's report with all stacks, says which lines and ranks there are.
+ * depth: levels of modules, 0: all. rep, the recording's report with all stacks, has the lines and ranks.
  * 0 or -ENOMEM.
  */
 int holdings__end(struct holdings *h, unsigned depth, const struct report *rep);
 
-/* From here on what was found. */
+/* The results, after holdings__end(). */
 uint64_t holdings__ts_ns(const struct holdings *h);
 /* Of all of the device and its processes; and of those that the rest of the sieve lets through. */
 void holdings__sums(const struct holdings *h, struct holding *ret_all, struct holding *ret_wanted);

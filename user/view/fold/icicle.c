@@ -53,7 +53,7 @@ static uint32_t count_over(const struct icicle_row *rows, uint32_t cnt, double l
 	return over;
 }
 
-/* A node weighs no less than its children, so what is kept is a tree. new_idx 0: gone (or the root). */
+/* A node weighs no less than its children, so the kept ones are a tree. new_idx 0: gone (or the root). */
 static void prune(struct icicle *ic, uint32_t cnt, uint32_t *new_idx, double least)
 {
 	ic->cnt = 1;

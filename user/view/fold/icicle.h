@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * icicle: the tree of stacks (process, regions, backward nodes, operators) with the bytes under each node, and of it
- * only what can be seen: when it has more than `max` nodes, the lightest go, under what their parents hold anyway.
+ * only visible ones: when it has more than `max` nodes, the lightest are dropped; their bytes stay in their parents.
  */
 #ifndef MT_VIEW_FOLD_ICICLE_H
 #define MT_VIEW_FOLD_ICICLE_H

@@ -12,7 +12,7 @@
 
 #define GIVE_BACK (1u << 20) /* of a run that was read, at a time: a multiple of any page */
 
-/* What stands before a line, in memory and in the file. Its key's text follows, then the line, then zeros up to 8 bytes. */
+/* The head of a line, in memory and in the file. Its key's text follows, then the line, then zeros up to 8 bytes. */
 struct row {
 	uint64_t num, seq; /* equal keys: as they came */
 	uint32_t text_len, line_len;
@@ -36,7 +36,7 @@ struct line_sort {
 	uint64_t seq;
 	int fd; /* -1: all is in memory */
 	uint64_t file_bytes;
-	struct run *runs; /* in the end a heap: the run whose next row goes first is the first */
+	struct run *runs; /* in the end a heap: the run with the next row is the first */
 	size_t runs_cnt, runs_cap;
 	char *map;
 };
@@ -113,7 +113,7 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-/* What is in memory becomes a run of the file. */
+/* Writes the lines in memory as a run of the file. */
 static int spill(struct line_sort *s)
 {
 	size_t filled = 0;
@@ -207,7 +207,7 @@ static int goes_first(const struct run *a, const struct run *b, const char *map)
 	return compare(next_of(a, map), next_of(b, map)) < 0;
 }
 
-/* Pages that were read are the kernel's again: as many runs as there are, only their next ones stay. */
+/* Gives pages that were read back to the kernel: of each run only the next ones stay. */
 static void give_back(struct line_sort *s, uint64_t from, uint64_t to)
 {
 	if (from / GIVE_BACK != to / GIVE_BACK && to / GIVE_BACK)

@@ -3,8 +3,8 @@
  * line_sort: lines that go out in another order than they came in: by a number, the highest first, or by a text. Equal ones
  * stay as they came.
  *
- * Any number of them: what is over LINE_SORT_BYTES goes to a file without a name (base/spool.h), in sorted runs, which are
- * read side by side in the end.
+ * Any number of them: above LINE_SORT_BYTES they go to a file without a name (base/spool.h), in sorted runs, which are
+ * merged in the end.
  */
 #ifndef MT_VIEW_FOLD_LINE_SORT_H
 #define MT_VIEW_FOLD_LINE_SORT_H
@@ -27,10 +27,10 @@ struct line_key {
 
 struct line_sort;
 
-/* What is written to `o` from now on are lines; so much of them in memory, 0: LINE_SORT_BYTES. NULL: no memory, or o->err */
+/* Writes to `o` from now on are lines; `bytes` of them in memory, 0: LINE_SORT_BYTES. NULL: no memory, or o->err */
 struct line_sort *line_sort__new(struct outbuf *o, size_t bytes);
 void line_sort__free(struct line_sort *s); /* before o's end; o writes where it did before. NULL is fine */
-int line_sort__put(struct line_sort *s, const struct line_key *key); /* what was written to o since, if it was. 0 or -errno */
+int line_sort__put(struct line_sort *s, const struct line_key *key); /* the line written to o since, if any. 0 or -errno */
 int line_sort__end(struct line_sort *s); /* all of them to where o wrote before. 0 or -errno */
 
 #endif

@@ -10,7 +10,7 @@
 struct live {
 	const struct labels *labels;
 	struct map blocks;
-	struct lane **lanes; /* each its own, so that pointers stay */
+	struct lane **lanes; /* each allocated alone: pointers stay valid */
 	size_t lanes_cnt;
 	struct lane *last;
 	struct live_block dead;

@@ -3,10 +3,10 @@
  * live: which blocks are there, and how many bytes of which category each process has on each device,
  * rebuilt from the decisions, for formats that write more than a line a decision.
  *
- * With final labels (timeline/labels.h) a block counts under the category that its version has for
- * good; without, under the one told last. Blocks of unknown size are left out, as in the report.
- * Holds 48 bytes for each live block, and LANES_MAX lanes at most: further processes share a lane
- * of pid 0 for each device.
+ * With final labels (timeline/labels.h) a block counts under its version's final category; without,
+ * under the last one reported. Blocks of unknown size are left out, as in the report. Holds 48
+ * bytes for each live block, and LANES_MAX lanes at most: further processes share a lane of pid 0
+ * for each device.
  */
 #ifndef MT_VIEW_FOLD_LIVE_H
 #define MT_VIEW_FOLD_LIVE_H
@@ -34,9 +34,9 @@ struct live_block {
 	uint8_t dev, cat, late;
 };
 
-/* What a decision did. */
+/* A decision's effect. */
 struct live_change {
-	struct live_block *b; /* where the table has it; a copy when it died. Until the next call. */
+	struct live_block *b; /* in the table; a copy if it was freed. Valid until the next call. */
 	struct lane *lane;
 	uint8_t from, to; /* enum category; CAT_MAX: was not there, is not there any more */
 	uint8_t is_new_lane;
@@ -46,7 +46,7 @@ struct live;
 
 struct live *live__new(const struct labels *labels); /* NULL: no memory. labels may be NULL, borrowed. */
 void live__free(struct live *l);
-/* 1: *ret says what changed; 0: nothing did; -ENOMEM. */
+/* 1: *ret is the change; 0: none; -ENOMEM. */
 int live__event(struct live *l, const struct tl_event *ev, struct live_change *ret);
 /* Blocks that are there now, in no order: NULL at the end. *pos starts at 0. */
 struct live_block *live__next(const struct live *l, size_t *pos);

@@ -94,7 +94,7 @@ static void moments__keep(struct moments *m)
 	}
 }
 
-/* What is now is one of those that may be kept. */
+/* Makes the present moment one of those that may be kept. */
 static void moments__look(struct moments *m)
 {
 	uint64_t bucket = moments__bucket(m, m->now.ts_ns);

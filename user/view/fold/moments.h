@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * moments: what memory was made of, in a bounded number of true moments. Time is cut into buckets of equal
+ * moments: the composition of memory, in a bounded number of true moments. Time is cut into buckets of equal
  * width; of each, the first change, the lowest, the highest and the last one are kept as they were,
  * so that a line through them is the line through all changes at that width, and the peak is exact: its time,
  * its sum and its parts. Around one moment (the peak, known from a first pass) every change is kept.
@@ -20,10 +20,10 @@ struct moment {
 };
 
 struct moments_opts {
-	uint64_t from_ns, to_ns; /* what is outside counts as in the first or last bucket */
+	uint64_t from_ns, to_ns; /* times outside count as in the first or last bucket */
 	uint32_t buckets;	 /* at least 1 */
 	uint64_t around_ns;	 /* every change … */
-	uint32_t near;		 /* … of so many before it, and as many after; 0: none */
+	uint32_t near;		 /* … of this many before it, and as many after; 0: none */
 };
 
 struct moments;
@@ -32,7 +32,7 @@ struct moments *moments__new(const struct moments_opts *opts); /* NULL: no memor
 void moments__free(struct moments *m);			       /* NULL is fine */
 /* From ts on, `size` bytes count under `to` and no more under `from`; CAT_MAX: they came, they went. */
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size);
-/* What is now is one of those that are kept, whatever else is, until the next call; in a gap nothing is. */
+/* Keeps the present moment, besides others, until the next call; none in a gap. */
 void moments__hold(struct moments *m);
 /* A gap begins, or ends: moments in one are neither kept nor a peak (highest.h). */
 void moments__gap(struct moments *m, uint64_t ts_ns, int begins);

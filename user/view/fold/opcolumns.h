@@ -3,8 +3,8 @@
  * opcolumns: the lines of optrace as a picture holds them, outermost operators only. Bounded.
  *
  * All of them in OPCOLUMNS_MAX columns with the least and the most of their operators: when they are full, neighbours join, so
- * the highest value stays exact. Marks likewise: when there are too many, each second step's go. And one step operator by
- * operator: the one in which most was allocated, OPSTEP_MAX operators of it at most.
+ * the highest value stays exact. Marks likewise: when there are too many, every second step's are dropped. And one step
+ * operator by operator: the one in which most was allocated, OPSTEP_MAX operators of it at most.
  */
 #ifndef MT_VIEW_FOLD_OPCOLUMNS_H
 #define MT_VIEW_FOLD_OPCOLUMNS_H
@@ -52,7 +52,7 @@ struct opcolumns {
 	struct opcolumn columns[OPCOLUMNS_MAX];
 	struct opmark marks[OPMARKS_MAX];
 	uint64_t ops, each;	    /* operators; in a column */
-	uint64_t round, round_each; /* marks of each so many steps are kept */
+	uint64_t round, round_each; /* marks are kept of one step in this many */
 	uint32_t marks_cnt;
 	uint64_t high;
 	struct opstep *now, *most; /* NULL: steps are not kept */

@@ -10,7 +10,7 @@
 #include "view/fold/live.h"
 #include "view/fold/open_frames.h"
 
-/* A line, what is around it, and a mark that is told before it. */
+/* A line, the operator around it, and a mark that is written before it. */
 struct waiting {
 	struct optrace_line line;
 	uint64_t around; /* place of the operator around it + 1; 0: none */
@@ -18,7 +18,7 @@ struct waiting {
 		uint64_t ts_ns, allocated, reserved;
 		uint8_t kind; /* 0: none */
 	} mark;
-	uint8_t has_phase; /* told by an allocation in it */
+	uint8_t has_phase; /* known from an allocation in it */
 };
 
 struct optrace {
@@ -30,14 +30,14 @@ struct optrace {
 	struct waiting *lines;	    /* a ring; places are never used twice */
 	uint64_t first, next;	    /* places of those that wait */
 	uint64_t ops, left_out;
-	uint64_t now;		      /* bytes in blocks; in those that are seen late later, too */
-	uint64_t allocated, reserved; /* as told */
+	uint64_t now;		      /* bytes in blocks; also in those that are seen late after this */
+	uint64_t allocated, reserved; /* as reported */
 	uint32_t pid;
 	uint64_t from_ns; /* of a part: where it begins */
 	uint8_t dev, has_totals, in_gap, has_begun, is_some; /* of its blocks */
 };
 
-/* --- whose trace ------------------------------------------------------------------------------------- */
+/* --- process and device ------------------------------------------------------------------------------ */
 
 /* Bytes of its blocks that were live at the device's peak. */
 static uint64_t at_peak_of(const struct report *r, uint32_t pid, uint8_t dev)
@@ -50,7 +50,7 @@ static uint64_t at_peak_of(const struct report *r, uint32_t pid, uint8_t dev)
 	return sum;
 }
 
-/* Of a part: who had most at a peak, of the processes that were asked for; a GPU before the CPU. 0: nobody had anything. */
+/* Of a part: the process that had most at a peak, of those asked for; a GPU before the CPU. 0: none had anything. */
 static int choose_both(struct optrace *t, const struct export_to *to)
 {
 	const struct report *r = to->part ? to->report : NULL;
@@ -107,7 +107,7 @@ static bool is_of_some(const struct filter_said *part)
 	return part && (part->category >= 0 || part->module || part->op);
 }
 
-/* Than a part begins: what was seen before is in its events. */
+/* Later than a part's begin: blocks seen before are in its events. */
 static int is_seen_later(const struct optrace *t, uint64_t ts_ns)
 {
 	return !t->to->part || ts_ns > t->from_ns;
@@ -256,7 +256,7 @@ static int add_line(struct optrace *t, const struct tl_event *ev, uint8_t kind, 
 
 /* --- threads ------------------------------------------------------------------------------------------ */
 
-/* Operators with `depth` and more frames under them are over. What they made, the one around them made as well. */
+/* Operators with `depth` and more frames under them are over. Their allocations also count in the one around them. */
 static void settle(struct optrace *t, struct open_thread *th, unsigned depth)
 {
 	for (uint32_t keep = open_thread__staying(th, depth); th->cnt > keep;) {
@@ -305,7 +305,7 @@ static int on_generated(struct optrace *t, const struct open_thread *th, const s
 	w->line.phase = ev->phase;
 	w->has_phase = 1;
 	w->line.created = ev->size;
-	if (t->has_totals) /* the allocator tells them after the block */
+	if (t->has_totals) /* the allocator reports them after the block */
 		w->line.allocated += ev->size;
 	for (uint32_t i = 0; th && i < th->cnt; i++)
 		w->line.depth += th->open[i].kind == OPEN_OP;
@@ -323,8 +323,8 @@ static int on_region(struct optrace *t, const struct tl_event *ev)
 }
 
 /*
- * Forward begins with the first allocation in it, backward with its first node, which is told next. The operator of that
- * allocation is of the forward: the mark goes before it, or before the one that Python called.
+ * Forward begins with its first allocation, backward with its first node, which is reported next. The operator of that
+ * allocation is part of the forward: the mark goes before it, or before the one that Python called.
  */
 static int on_mark(struct optrace *t, struct open_thread *th, const struct tl_event *ev)
 {
@@ -349,7 +349,7 @@ static int on_mark(struct optrace *t, struct open_thread *th, const struct tl_ev
 	return r;
 }
 
-/* What is allocated in an operator says in which phase that is; a node is backward by itself. */
+/* An allocation in an operator shows the operator's phase; a node is always backward. */
 static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t phase)
 {
 	for (uint32_t i = th->cnt; i-- > 0 && th->open[i].kind == OPEN_OP;) {
@@ -362,7 +362,7 @@ static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t 
 	}
 }
 
-/* Which of what is seen later are of some category, module or operator nobody knows yet. */
+/* Categories, modules and operators of blocks that will be seen later are not known yet. */
 static void begin(struct optrace *t, uint64_t ts_ns)
 {
 	t->has_begun = 1;
@@ -397,7 +397,7 @@ static int on_memory(struct optrace *t, const struct open_thread *th, const stru
 	return 0;
 }
 
-/* Which of a thread's operators are over is told by what tells how deep it is now. */
+/* Decisions with a thread's depth show which of its operators are over. */
 static int tells_depth(const struct tl_event *ev)
 {
 	return ev->kind == TL_OP || ev->kind == TL_REGION || ev->kind == TL_REGION_END || ev->kind == TL_CREATE ||

@@ -4,10 +4,10 @@
  * torch.distributed._tools.memory_tracker draws it: allocated, reserved, and marks where forward and backward begin.
  *
  * One device of one process: --device, else cuda:0 or the CPU; the process that had most there. A value is that of the
- * moment at which the operator was left: the next thing that its thread did outside of it, before that took effect. What
- * was seen late (lived before the attach) counts from the beginning. A caching allocator's own totals are the truth where it
- * told them; the CPU's has none: reserved is what is allocated. Phases and marks are the model's. In a part of a recording
- * what is seen late counts from there on; of some blocks only (--category …) the sum is theirs.
+ * moment at which the operator was left: just before its thread's next action outside of it. Blocks seen late (from before
+ * the attach) count from the beginning. A caching allocator's own totals are used if it reported them; the CPU's has none:
+ * reserved is allocated. Phases and marks are the model's. In a part of a recording blocks seen late count from there on; of
+ * some blocks only (--category …) the sum is theirs.
  *
  * Lines wait until the operators before them are over: OPTRACE_WAIT at most, then the oldest gets the value of now.
  * Operators of more threads than open_frames holds are left out, and counted.
@@ -45,10 +45,10 @@ typedef int (*optrace_fn)(void *ctx, const struct optrace_line *l); /* 0 or -err
 int optrace__new(struct optrace **ret, const struct export_to *to, optrace_fn line, void *ctx);
 void optrace__free(struct optrace *t);
 int optrace__event(struct optrace *t, const struct tl_event *ev);
-int optrace__end(struct optrace *t); /* what is open ends */
+int optrace__end(struct optrace *t); /* ends open operators */
 uint32_t optrace__pid(const struct optrace *t);
 uint8_t optrace__dev(const struct optrace *t);
-int optrace__has_totals(const struct optrace *t); /* reserved was told */
-uint64_t optrace__left_out(const struct optrace *t); /* operators without a line, or whose line has a value of too early */
+int optrace__has_totals(const struct optrace *t); /* reserved was reported */
+uint64_t optrace__left_out(const struct optrace *t); /* operators without a line, or with a line whose value is too early */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* ranges: which parts of an address space were used, neighbours joined. At most RANGES_MAX of them. */
+/* ranges: the used parts of an address space, neighbours joined. At most RANGES_MAX of them. */
 #ifndef MT_VIEW_FOLD_RANGES_H
 #define MT_VIEW_FOLD_RANGES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * rank_names: "rank 0", and where a recording has several jobs "rank 0 JOB", as the table of ranks has it (timeline/ranks.h).
- * Two jobs that do not say their name are told apart where two launchers have started the same rank.
+ * Two jobs without names are distinguished if two launchers have started the same rank.
  */
 #ifndef MT_VIEW_FOLD_RANK_NAMES_H
 #define MT_VIEW_FOLD_RANK_NAMES_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * stacks: what was open when a block was allocated: process, regions, backward nodes, operators, outermost
- * first; each distinct stack once, as a tree. Rebuilt from TL_OP and TL_REGION*.
+ * stacks: the frames open when a block was allocated: process, regions, backward nodes, operators,
+ * outermost first; each distinct stack once, as a tree. Rebuilt from TL_OP and TL_REGION*.
  *
- * What the model says is innermost wins where both differ (a frame was lost).
+ * If both differ (a frame was lost), the model's innermost frame is used.
  *
  * A block that has a recorded stack (--stacks) is put there instead: process, its frames, the operator.
  *
- * Holds at most STACKS_MAX nodes, and threads as open_frames does; past that, a stack is cut at what is there.
+ * Holds at most STACKS_MAX nodes, and threads as open_frames does; past that, a stack is cut.
  */
 #ifndef MT_VIEW_FOLD_STACKS_H
 #define MT_VIEW_FOLD_STACKS_H
@@ -53,7 +53,7 @@ uint32_t stacks__at(struct stacks *s, const struct tl_event *ev);
 int stacks__has_frames(const struct stacks *s); /* were any recorded? */
 /* Of a node of kind STACK_PYTHON and those after it. */
 const struct ev_frame *stacks__frame(const struct stacks *s, const struct stack_node *n);
-/* What a node that is no process is called: a name, or frame_text. As clean_text; its length. */
+/* The text of a node that is no process: a name, or frame_text. As clean_text; its length. */
 size_t stacks__text(const struct stacks *s, const struct stack_node *n, const struct names *names, char *buf, size_t size);
 const struct stack_node *stacks__node(const struct stacks *s, uint32_t idx);
 uint32_t stacks__cnt(const struct stacks *s); /* nodes, root included */

@@ -23,8 +23,8 @@ struct torch_actions {
 	torch_fn fn;
 	void *ctx;
 	/*
-	 * What waits. Allocations and frees come by time and stand in a ring; what comes behind its time is in a heap, which so
-	 * stays small: in one heap of a million records, sifting took a fifth of an export.
+	 * Waiting records. Allocations and frees come by time and stand in a ring; late ones are in a heap, which so stays
+	 * small: in one heap of a million records, sifting took a fifth of an export.
 	 */
 	struct pending *ring; /* ascending */
 	uint32_t ring_at, ring_cnt, ring_cap; /* the first; a power of two */
@@ -36,13 +36,13 @@ struct torch_actions {
 	struct map live; /* struct told */
 };
 
-/* A block that is there. */
+/* A live block. */
 struct told {
 	uint64_t id, size;
 	uint8_t index; /* of the category that it is counted under */
 };
 
-/* --- telling --------------------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------------------- */
 
 /* _CATEGORY_TO_INDEX of torch: PARAMETER first, none last. */
 static uint8_t index_of(const struct torch_actions *a, uint64_t id, uint32_t version)
@@ -81,7 +81,7 @@ static int tell_next(struct torch_actions *a, const struct pending *p)
 		return tell_alloc(a, p);
 	row = map__find(&a->live, p->id);
 	if (!row)
-		return 0; /* of unknown size, or dead already */
+		return 0; /* of unknown size, or freed already */
 	bytes = (int64_t)row->size;
 	r = tell(a, p->t_ns, p->action, -bytes, row->index);
 	if (p->action == TORCH_DESTROY) {
@@ -236,7 +236,7 @@ int torch_actions__event(struct torch_actions *a, const struct tl_event *ev, int
 	case TL_DESTROY:
 		p.action = ev->kind == TL_CREATE ? TORCH_CREATE : TORCH_DESTROY;
 		return ev->dev == a->dev ? push(a, p) : 0;
-	case TL_PREEXISTING: /* else it has been told */
+	case TL_PREEXISTING: /* else it was written before */
 		p.action = TORCH_CREATE;
 		if (ev->dev != a->dev || ev->size == TL_SIZE_UNKNOWN || labels__was_there(a->labels, ev->id))
 			return 0;

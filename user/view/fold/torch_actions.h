@@ -4,10 +4,10 @@
  * PREEXISTING at -1, CREATE, INCREMENT_VERSION at the start of the node that writes, DESTROY, with final
  * categories, by (time, action). For the formats that write that timeline down.
  *
- * A node is told steps after its start, so records wait in a heap of at most `pending_max` until no
- * earlier one can come; what comes later than that has its time moved forward. Live blocks
- * are kept by id, 24 bytes each, with the category they are counted under: so the sums never go
- * negative and end where they must, whatever was lost.
+ * A node is reported steps after its start, so records wait in a heap of at most `pending_max`
+ * until no earlier one can come; the time of a later one is moved forward. Live blocks are kept by
+ * id, 24 bytes each, with the category they are counted under: so the sums never go negative and
+ * end right, whatever was lost.
  */
 #ifndef MT_VIEW_FOLD_TORCH_ACTIONS_H
 #define MT_VIEW_FOLD_TORCH_ACTIONS_H
@@ -28,7 +28,7 @@ struct torch_record {
 typedef int (*torch_fn)(void *ctx, const struct torch_record *r); /* 0 or -errno, which ends it */
 
 struct torch_actions;
-/* to->labels is needed: -EINVAL without. Tells the preexisting blocks at once. pending_max 0: default. */
+/* to->labels is needed: -EINVAL without. Passes the preexisting blocks on at once. pending_max 0: default. */
 int torch_actions__new(struct torch_actions **ret, const struct export_to *to, uint32_t pending_max, torch_fn fn,
 		       void *ctx);
 int torch_actions__event(struct torch_actions *a, const struct tl_event *ev, int64_t epoch_off_ns);

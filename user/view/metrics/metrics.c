@@ -113,7 +113,7 @@ static void single_f64(struct out *x, const char *name, const char *type, const 
 
 /* --- processes ------------------------------------------------------------------------------------------- */
 
-/* A pid may come twice: of one process that left and another that took its number, the last. */
+/* A pid may come twice: of a process that ended and another that took its number, the last. */
 static int is_last_of_pid(const struct report *r, size_t i)
 {
 	for (size_t k = i + 1; k < r->procs_cnt; k++)
@@ -122,7 +122,7 @@ static int is_last_of_pid(const struct report *r, size_t i)
 	return 1;
 }
 
-/* Those that are there in order of appearance, and the last that ended. */
+/* Live ones in order of appearance, and the last that ended. */
 static void choose_processes(struct out *x)
 {
 	const struct report *r = x->r;
@@ -149,7 +149,7 @@ size_t metrics_up(const struct report *r)
 	return cnt;
 }
 
-/* What one of its labels says, the names in order of belief; "": none of them does. */
+/* The value of one of its labels, the names in order of preference; "": it has none of them. */
 static const char *told_by(const struct report_proc *p, const char *const *names, size_t names_cnt)
 {
 	for (size_t n = 0; n < names_cnt; n++)
@@ -159,7 +159,7 @@ static const char *told_by(const struct report_proc *p, const char *const *names
 	return "";
 }
 
-/* Its number among all ranks of the job, by whoever launched it; else among those of its machine. */
+/* Its number among all ranks of the job, from its launcher; else among those of its machine. */
 static const char *rank_of(const struct report_proc *p)
 {
 	static const char *const names[] = { "RANK=", "OMPI_COMM_WORLD_RANK=", "SLURM_PROCID=", "PMI_RANK=", "HOROVOD_RANK=",
@@ -168,7 +168,7 @@ static const char *rank_of(const struct report_proc *p)
 	return told_by(p, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* Where it runs, of a process in a container; HOSTNAME is its pod's name if nobody chose another. */
+/* The place of a process in a container; HOSTNAME is its pod's name unless another was chosen. */
 static void label_container(struct out *x, const struct report_proc *p)
 {
 	static const struct {
@@ -212,8 +212,8 @@ static void label_process(struct out *x, uint32_t row)
 static const struct {
 	const char *name, *type, *help;
 	size_t at;
-	int is_peak; /* of several, the highest is told and not the sum */
-	int is_use;  /* of those whose pages were counted; of one that has ended 0 */
+	int is_peak; /* of several, the highest is written, not the sum */
+	int is_use;  /* of processes whose pages were counted; of an ended one 0 */
 } proc_families[] = {
 	{ "process_live_bytes", "gauge", "Framework memory of the process, all devices.", OF_PROC(live), 0 },
 	{ "process_peak_bytes", "gauge", "Its highest value.", OF_PROC(peak), 1 },
@@ -358,7 +358,7 @@ static struct row *rows__get(struct rows *rows, uint32_t proc, uint8_t dev)
 	return &rows->list[rows->cnt++];
 }
 
-/* Lanes of before come first, so that they keep their place when there are too many. */
+/* Lanes seen before come first, so that they keep their place when there are too many. */
 static void rows__recall(struct rows *rows, const struct out *x)
 {
 	const struct metrics_seen *s = x->opts->seen;
@@ -569,7 +569,7 @@ static void put_estimate(struct out *x, uint8_t dev, const char *category, const
 	value_f64(x, v);
 }
 
-/* Only what is known: of one window no error is. */
+/* Only known values: of one window no error is known. */
 static void put_step_family(struct out *x, int is_error)
 {
 	const struct report_steps *s = &x->r->sampling.steps;
@@ -600,7 +600,7 @@ static void put_steps(struct out *x)
 		put_step_family(x, 1);
 }
 
-/* Shares of what lived between windows, by where their labels are from. */
+/* Shares of memory live between windows, by the source of the labels. */
 static void put_learned(struct out *x)
 {
 	const struct report_learned *l = &x->r->sampling.learned;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * metrics: a report for Prometheus, as OpenMetrics 1.0 text or as the older text format 0.0.4. What `export --to openmetrics`
- * and `serve` write.
+ * metrics: a report for Prometheus, as OpenMetrics 1.0 text or as the older text format 0.0.4. Written by `export --to
+ * openmetrics` and `serve`.
  *
  * Series are bounded: labels are pid, rank, device, category, mark, kind and reason, and comm and a container's names in an
- * info metric; no address and no operator. METRICS_PROCS_MAX processes that are there and METRICS_GONE_MAX that ended have
- * series of their own, all others are added up under pid "other". Label values are cut to METRICS_LABEL_BYTES. At most
+ * info metric; no address and no operator. METRICS_PROCS_MAX live processes and METRICS_GONE_MAX that ended have series of
+ * their own, all others are added up under pid "other". Label values are cut to METRICS_LABEL_BYTES. At most
  * METRICS_SERIES_MAX samples.
  */
 #ifndef MT_VIEW_METRICS_METRICS_H
@@ -27,7 +27,7 @@ struct outbuf;
 
 enum metrics_form { METRICS_OPENMETRICS = 0, METRICS_TEXT };
 
-/* What was told of lanes before: a series that has been there does not go away when it is 0. Zeroed at first. */
+/* Lanes written before: a series that has been written stays when it is 0. Zeroed at first. */
 struct metrics_seen {
 	struct {
 		uint32_t pid; /* 0: other */
@@ -42,9 +42,9 @@ struct metrics_opts {
 	uint64_t at_ms; /* each sample carries this time since the epoch; 0: none does */
 	const struct report_lane *lanes; /* in place of the report's; NULL: the report's */
 	size_t lanes_cnt;
-	struct metrics_seen *seen; /* of a trace that goes on; NULL: only what is not 0, and no `up` */
-	uint64_t memory_bytes, memory_available_bytes; /* of the machine; 0: not told */
-	uint64_t age_ns; /* with seen: how old the report is */
+	struct metrics_seen *seen; /* of a running trace; NULL: only values that are not 0, and no `up` */
+	uint64_t memory_bytes, memory_available_bytes; /* of the machine; 0: unknown */
+	uint64_t age_ns; /* with seen: the report's age */
 };
 
 /* Whole, with # EOF in OpenMetrics. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* diff_page: two recordings as one page for a browser: both over time in one chart, and tables of what grew (docs/page.md). */
+/* diff_page: two recordings as one page for a browser: both over time in one chart, and tables of growth (docs/page.md). */
 #ifndef MT_VIEW_PAGE_DIFF_PAGE_H
 #define MT_VIEW_PAGE_DIFF_PAGE_H
 
@@ -16,7 +16,7 @@ struct diff_page {
 	size_t by_cnt, top;
 };
 
-/* 0 or -errno; -ENOTSUP: html_page__missing says why. */
+/* 0 or -errno; -ENOTSUP: html_page__missing has the reason. */
 int diff_page__write(FILE *out, const struct diff_page *d);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The document is made in memory first (it is bounded), because in a script element "</script" must not
- * appear whatever a name holds: < > & occur in JSON inside strings only, so each becomes its \u escape on the way out.
- * Control characters, U+2028 and U+2029 are escaped by json_quote already.
+ * The document is made in memory first (it is bounded), because in a script element "</script" must not appear in any
+ * name: < > & occur in JSON inside strings only, so each becomes its \u escape on the way out. Control characters,
+ * U+2028 and U+2029 are escaped by json_quote already.
  */
 #include "view/page/html_doc.h"
 
@@ -297,7 +297,7 @@ static void put_ooms(struct doc_out *x)
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
-/* What Python calls it: kind, path, root, key of a state, type; and whose forward or backward made it, if that is known. */
+/* Its name in Python: kind, path, root, key of a state, type; and the module whose forward or backward made it, if known. */
 static void put_python(struct doc_out *x, const struct block_life *b)
 {
 	struct labels_name n = { .kind = 0 };
@@ -431,7 +431,7 @@ static int put_report(struct doc_out *x)
 	return r;
 }
 
-/* The driver's layer and how the caching allocator uses it; devices of which nothing is known have no row. */
+/* The driver's layer and how the caching allocator uses it; devices without known values have no row. */
 static void put_segments(struct doc_out *x)
 {
 	const struct report *r = x->d->report;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * html_doc: the JSON document that the page draws (schema: docs/page.md), from what was gathered. Bounded: LANES_SHOWN
+ * html_doc: the JSON document that the page draws (schema: docs/page.md), from gathered data. Bounded: LANES_SHOWN
  * lanes of moments, BLOCKS_SHOWN blocks, ICICLE_SHOWN nodes, bands, and the report with its tables.
  */
 #ifndef MT_VIEW_PAGE_HTML_DOC_H
@@ -38,17 +38,17 @@ struct html_oom {
 struct html_doc {
 	const struct report *report;
 	const struct names *names;
-	const struct labels *labels; /* what Python calls blocks; NULL: not known */
+	const struct labels *labels; /* Python's names of blocks; NULL: not known */
 	struct html_lane lanes[LANES_SHOWN];
 	size_t lanes_cnt;
-	uint64_t lanes_left_out; /* moves in lanes that found no place */
+	uint64_t lanes_left_out; /* moves in lanes without a place */
 	struct bands bands;
 	struct optrace *optrace; /* ended, with ops; NULL: not known */
 	struct opcolumns ops;
 	struct heaviest *blocks; /* NULL: not known */
 	struct heapsum *heap; /* ended; NULL: not known */
 	const char *recording; /* its name, as a shell takes it; NULL: none */
-	int is_brief; /* of a trace that goes on, told again and again: the report without series */
+	int is_brief; /* of a running trace, sent again and again: the report without series */
 	const struct export_at *at; /* the moment that the page opens with, at at_ts_ns; NULL: none */
 	uint64_t at_ts_ns;
 	struct html_oom ooms[OOMS_SHOWN];

@@ -109,7 +109,7 @@ void page_feed__sample(struct page_feed *f, const struct report *r)
 		if (l)
 			tui_hist__add_report(l->hist, r, &r->devs[i]);
 	}
-	if (r->sampling.in_gap) /* what lives then is not known */
+	if (r->sampling.in_gap) /* live bytes are unknown then */
 		return;
 	if (owners(r) > 1)
 		for (size_t i = 0; i < r->lanes.cnt; i++)
@@ -146,7 +146,7 @@ static void list__add(struct list *l, uint64_t rel_ns, uint64_t sum, const uint6
 	memcpy(m->cats, cats, sizeof(m->cats));
 }
 
-/* A device's peak: what it was made of is known exactly, however long ago it was. */
+/* A device's peak: its composition is known exactly, however long ago it was. */
 struct exact {
 	uint64_t rel_ns, sum;
 	uint64_t cats[CAT_MAX];
@@ -162,7 +162,7 @@ static void list__add_in_turn(struct list *l, const struct tui_comp *c, struct e
 	list__add(l, c->rel_ns, c->sum, c->cats);
 }
 
-/* Half of the points for all that was, half for the last minutes. */
+/* Half of the points for the whole trace, half for the last minutes. */
 static void list__fill(struct list *l, const struct feed_lane *lane, uint64_t now_rel_ns, size_t points, struct exact *e)
 {
 	uint64_t half = points / 2, recent_ns = half * RECENT_NS, old_ns = now_rel_ns > recent_ns ? now_rel_ns - recent_ns : 0;
@@ -271,7 +271,7 @@ char *page_feed__document(struct page_feed *f, const struct report *r, size_t *r
 		free(text);
 		return NULL;
 	}
-	for (char *p = text; (p = strchr(p, '\n'));) /* between JSON's words; within a string it would be \n */
+	for (char *p = text; (p = strchr(p, '\n'));) /* between JSON's tokens; within a string it would be \n */
 		*p = ' ';
 	return text;
 }

@@ -17,7 +17,7 @@ static int has_procs(const struct drawn *d)
 	return d->r->procs_cnt > 1;
 }
 
-/* Then the device is worth a column, and the stream, where it was told. */
+/* Then the device has a column, and the stream, where it was reported. */
 static int has_gpu_blocks(const struct drawn *d)
 {
 	for (size_t i = 0; i < d->r->peak_blocks.cnt; i++)
@@ -72,7 +72,7 @@ static void lived(struct cell *c, const void *row)
 	c->text = b->freed_ts_ns ? NULL : "live";
 }
 
-/* What Python calls it, or what made it. A gradient has its parameter's name. */
+/* Its name in Python, or its maker. A gradient has its parameter's name. */
 static void title(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
@@ -90,7 +90,7 @@ static void region(struct cell *c, const void *row)
 	c->text = b->region && b->region[0] ? b->region : c->d->as == AS_JSON ? NULL : "-";
 }
 
-/* Whose forward or backward made it: "Net.layers.0.linear1". */
+/* The module whose forward or backward made it: "Net.layers.0.linear1". */
 static void module(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
@@ -100,7 +100,7 @@ static void module(struct cell *c, const void *row)
 		cell__say(c, "%s%s%s", b->root, b->module[0] ? "." : "", b->module);
 }
 
-/* Where modules are known they say more to people than regions do. */
+/* If modules are known they are more useful than regions. */
 static int has_modules(const struct drawn *d)
 {
 	return d->r->modules.cnt > 0;
@@ -207,7 +207,7 @@ static void tensor_category(struct cell *c, const void *row)
 	category_or_none(c, ((const struct report_tensor *)row)->cat);
 }
 
-/* "float32[512,512]" as two fields; the text came through a recording, so it may be anything. */
+/* "float32[512,512]" as two fields; the text comes from a recording: it may be anything. */
 static void put_type(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	const char *type = ((const struct report_tensor *)row)->type;
@@ -250,7 +250,7 @@ static const struct column tensor_columns[] = {
 
 const struct table tensor_table = TABLE(tensor_columns);
 
-/* By kind: what has a name, and what of it says otherwise than its category. */
+/* By kind: blocks with a name, and those of them whose category differs. */
 static void put_named(struct page *p, const struct report *r)
 {
 	char bytes[24], cnt[24];

@@ -43,7 +43,7 @@ static int is_above(const struct check_view *v)
 	return v->bytes > v->max;
 }
 
-/* Its end is not there, and might have been above the limit. */
+/* Its end is missing, and might have been above the limit. */
 static int is_cut(const struct check_view *v)
 {
 	return !v->r->run.ended && !is_above(v);
@@ -148,7 +148,7 @@ int check_view_md(FILE *out, const struct check_view *v)
 {
 	char what[SUBJECT_BYTES], a[24], b[24], jobs[JOBS_BYTES];
 	struct share cats[CAT_MAX];
-	size_t cnt = v->category < 0 && v->r->has_flow ? shares(v, cats) : 0; /* of one category the others are no part */
+	size_t cnt = v->category < 0 && v->r->has_flow ? shares(v, cats) : 0; /* with one category the others do not count */
 
 	fprintf(out, "**memtrace: peak %s the limit**\n\n| | at the peak | limit |\n|---|---:|---:|\n| %s | %s | %s |\n",
 		is_above(v) ? "above" : "within", subject(v, what), fmt_bytes(a, v->bytes), fmt_bytes(b, v->max));

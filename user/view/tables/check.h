@@ -15,7 +15,7 @@ struct check_view {
 	const struct report_dev *dev;
 	const char *path;
 	int category;	/* enum category, -1: all */
-	uint64_t bytes; /* what is compared … */
+	uint64_t bytes; /* compared … */
 	uint64_t max;	/* … with this */
 };
 

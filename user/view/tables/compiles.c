@@ -96,7 +96,7 @@ void compiles_json(struct json *j, const struct report *r)
 
 /* --- text ----------------------------------------------------------------------------------------------------- */
 
-/* Behind what is there; cut where it is full. */
+/* Appends; cut where it is full. */
 static void say(char text[SAID_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(char text[SAID_MAX], const char *fmt, ...)
 {
@@ -135,7 +135,7 @@ static void say_times(char text[SAID_MAX], const char *id)
 		say(text, ", frame %s the %lu%s time", frame, times, ordinal(times));
 }
 
-/* Compilers of C++ are processes, too, but hold nothing. */
+/* C++ compilers are processes, too, but hold nothing. */
 static bool are_of_several(const struct report *r)
 {
 	unsigned cnt = 0;

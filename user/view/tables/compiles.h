@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* compiles: what torch.compile has compiled again, as text and JSON (docs/compiled.md). */
+/* compiles: recompilations of torch.compile, as text and JSON (docs/compiled.md). */
 #ifndef MT_VIEW_TABLES_COMPILES_H
 #define MT_VIEW_TABLES_COMPILES_H
 

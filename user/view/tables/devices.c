@@ -88,7 +88,7 @@ static const struct column dev_columns[] = {
 const struct table dev_table = TABLE(dev_columns, .variant = FULL);
 static const struct table brief_table = TABLE(dev_columns, .variant = BRIEF);
 
-/* What the driver gave, of devices whose driver's layer was seen. */
+/* The driver's memory, of devices whose driver's layer was seen. */
 static void backend(struct cell *c, const void *row)
 {
 	c->text = backend_name(((const struct report_dev *)row)->segs.backend);

@@ -30,7 +30,7 @@ static const char *const value_keys[DIFF_VALUES] = {
 	[DIFF_BYTES] = "alloc_bytes", [DIFF_FIRED] = "count",
 };
 
-/* A stack goes by its innermost Python function, else by its innermost one. */
+/* A stack is named by its innermost Python function, else by its innermost one. */
 static const char *row_name(const struct diff_row *r)
 {
 	const struct report_stack *s = r->stack;
@@ -41,7 +41,7 @@ static const char *row_name(const struct diff_row *r)
 	return s ? s->frames[0].function : r->name;
 }
 
-/* --- what the two do not have in common ----------------------------------------------------------------------- */
+/* --- differences between the recordings ----------------------------------------------------------------------- */
 
 struct notes {
 	char text[NOTES_MAX][320];
@@ -104,7 +104,7 @@ static void note_side(struct notes *n, const struct diff_side *s, char name)
 				"in both.", name);
 }
 
-/* They are the table's last rows, and so may not be shown. */
+/* They are the table's last rows, which may not be shown. */
 static void note_before(struct notes *n, const struct diff_view *v)
 {
 	char x[24], y[24], name[TEXT_BYTES_MAX], some[120] = "";
@@ -201,8 +201,8 @@ static int is_in(const struct diff_row *r, const struct diff_row *module)
 }
 
 /*
- * The row with most of a change, of those in a module (NULL: of all): sign is its direction. NULL: none changed so, or two
- * that are not in each other did, by the same.
+ * The row with most of a change, of those in a module (NULL: of all); sign is its direction. NULL: none changed so, or two
+ * that are not in each other did so equally.
  */
 static const struct diff_row *row_changed(const struct diff_view *v, const struct diff_row *in, enum diff_value value, int sign)
 {
@@ -229,7 +229,7 @@ static const struct diff_row *row_changed(const struct diff_view *v, const struc
 	return has_equal ? NULL : best;
 }
 
-/* A module has what those in it have: said is the innermost one that has half of the outermost one's change. */
+/* A module's change includes those in it: the innermost one with half of the outermost one's change is named. */
 static const struct diff_row *row_to_say(const struct diff_view *v, enum diff_value value, int sign)
 {
 	const struct diff_row *top = row_changed(v, NULL, value, sign), *row = top, *in = top;
@@ -243,7 +243,7 @@ static const struct diff_row *row_to_say(const struct diff_view *v, enum diff_va
 	return row;
 }
 
-/* 1: both have seen something, and nothing is said. */
+/* 1: both have seen something; no text. */
 static int say_empty(char *text, const struct diff_side *s)
 {
 	int a = diff_side__is_empty(&s[0]), b = diff_side__is_empty(&s[1]);
@@ -283,7 +283,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 	text_fit(name, sizeof(name), row_name(row), 60);
 	snprintf(text + n, SAID_BYTES - n, ", most in %s%s%.200s, by %s", v->by == DIFF_BY_NAME ? "" : by_words[v->by],
 		 v->by == DIFF_BY_NAME ? "" : " ", name,
-		 value_words(z, diff_row__change(row, DIFF_PEAK), 1, 0)); /* which way is said */
+		 value_words(z, diff_row__change(row, DIFF_PEAK), 1, 0)); /* the direction is known from the text */
 }
 
 /* --- the table ------------------------------------------------------------------------------------------------- */
@@ -310,7 +310,7 @@ static int is_same(const struct diff_row *r, const struct column *cols, size_t n
 	return 1;
 }
 
-/* How many are the same in both, and how many of the others there are. */
+/* The number of rows that are the same in both, and of the others. */
 static size_t rows_same(const struct diff *d, const struct column *cols, size_t n, size_t *ret_changed)
 {
 	size_t same = 0;

@@ -12,7 +12,7 @@
 #define SHARE_COLS 8
 #define NAME_COLS 28
 
-/* "cuda:0, cuda:1", those that are counted (or are not). */
+/* "cuda:0, cuda:1", those that are counted (or not). */
 static void devices_text(const struct est_result *r, int counted, char *buf, size_t size)
 {
 	size_t len = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* estimate_view: what `memtrace estimate` says, as text and JSON (docs/estimate.md). */
+/* estimate_view: the results of `memtrace estimate`, as text and JSON (docs/estimate.md). */
 #ifndef MT_VIEW_TABLES_ESTIMATE_H
 #define MT_VIEW_TABLES_ESTIMATE_H
 

@@ -33,7 +33,7 @@ struct flow_proc {
 	int has_shown;
 };
 
-/* What a block is called until it ends. */
+/* A block's number until it is freed. */
 struct t_number {
 	uint64_t id, past; /* the number + 1 */
 };
@@ -221,7 +221,7 @@ static void put_heading(struct flow_view *v, const struct flow_proc *p, const ch
 	v->shown_pid = p->pid;
 }
 
-/* Which step a node belongs to, from 1; 0: before the first mark. *ret_ns: its length, 0 = not whole. */
+/* A node's step, from 1; 0: before the first mark. *ret_ns: its length, 0 = not whole. */
 static uint64_t step_of(const struct flow_proc *p, uint64_t ts, uint64_t *ret_ns)
 {
 	const struct marks *m = p->marks.cnt ? &p->marks : &p->ends;

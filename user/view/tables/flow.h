@@ -5,11 +5,11 @@
  *   aten::mul.Tensor          T0(v0) INPUT, T1(v0) PARAMETER   ->  T2(v0) ACTIVATION
  *   [memory]                  T2(v0*) ACTIVATION               ->
  *
- * as torch.profiler's own tests print it: inputs with the versions that the node was given, * on those that
- * died in it, outputs as it left them. As JSON one object a node (node_json.h) with its step.
+ * as torch.profiler's own tests print it: inputs with the versions that the node was given, * on those
+ * freed in it, outputs as it left them. As JSON one object a node (node_json.h) with its step.
  *
  * Made from a recording in two passes: the first one notes where the last steps begin (8 bytes each), the
- * second one writes the nodes in between, so that memory does not grow with what is shown. A step
+ * second one writes the nodes in between, so that memory does not grow with the output. A step
  * ends with the Optimizer.step region, or begins with a step mark in a process that has those.
  */
 #ifndef MT_VIEW_TABLES_FLOW_H
@@ -19,7 +19,7 @@
 
 #include "timeline/timeline.h"
 
-#define FLOW_STEPS_MAX 1000000u /* that are told apart */
+#define FLOW_STEPS_MAX 1000000u /* counted one by one */
 
 struct flow_view;
 /* The last `steps` whole steps of each process, UINT64_MAX: everything. NULL: no memory. */

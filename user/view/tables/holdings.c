@@ -15,11 +15,11 @@
 #include "view/table.h"
 #include "view/view.h"
 
-#define SHORT_ROWS 6 /* of the tables that nobody asked for */
+#define SHORT_ROWS 6 /* of tables that were not asked for */
 
 /* --- the table ----------------------------------------------------------------------------------------------- */
 
-/* "jobs/train.py:42 in step" of a longer path: what tells lines apart where there is little room. */
+/* "jobs/train.py:42 in step" of a longer path: the part that distinguishes lines where there is little room. */
 static const char *file_and_folder(const char *text)
 {
 	size_t len = strcspn(text, ":");
@@ -152,13 +152,13 @@ static int has_time(const struct filter_said *f)
 	return (f->at && strcmp(f->at, "peak") != 0) || f->from || f->to;
 }
 
-/* Which moment that is. */
+/* The description of that moment. */
 static const char *why_words(const struct filter_said *f)
 {
 	return f->at && strspn(f->at, "0123456789.") ? "" : has_time(f) ? "the most in that time" : "its peak";
 }
 
-/* In a single moment nothing is allocated: what was asked for by its time, and is no step. */
+/* Was a single moment asked for, by its time and not by a step? Nothing is allocated in it. */
 static int is_moment(const struct held_view *v)
 {
 	return v->said->at && !why_words(v->said)[0];
@@ -204,7 +204,7 @@ static void put_head(struct page *p, const struct held_view *v)
 		page__item(p, 2, text);
 }
 
-/* What holds nothing is told where it is asked what was allocated in a time. */
+/* Rows that hold nothing are shown if allocations in a span were asked for. */
 static int is_row(const struct held_view *v, const struct holding *row)
 {
 	return row->bytes || v->said->from || v->said->to;
@@ -219,7 +219,7 @@ static size_t rows_cnt(const struct held_view *v, const struct holding *rows, si
 	return known;
 }
 
-/* Nothing was held or allocated; or, of what nobody asked for, nothing is known. */
+/* Nothing was held or allocated; or, in a table that was not asked for, nothing is known. */
 static int is_left_out(const struct held_view *v, const struct view_opts *opts, size_t at, const struct holding *rows,
 		       size_t cnt)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* holdings: what was held at one moment, of what was asked for (view/fold/holdings.h), in text, Markdown, JSON and CSV. */
+/* holdings: memory held at one moment, of the part asked for (view/fold/holdings.h), in text, Markdown, JSON and CSV. */
 #ifndef MT_VIEW_TABLES_HOLDINGS_H
 #define MT_VIEW_TABLES_HOLDINGS_H
 
@@ -21,7 +21,7 @@ struct held_view {
 	const char *sort; /* a column's key, or NULL */
 };
 
-/* Is it a column that rows can be sorted by? Else what there is goes into *ret_all. */
+/* Is it a column that rows can be sorted by? Else the columns go into *ret_all. */
 int held_sort_is_known(const char *key, const char **ret_all);
 int held_view_text(FILE *out, const struct held_view *v, const struct view_opts *opts);
 int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *opts);

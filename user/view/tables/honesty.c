@@ -42,7 +42,7 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
 };
 
-/* What is said of allocations between windows. */
+/* The sentence on allocations between windows. */
 static void put_learned(struct page *p, const struct report_learned *l)
 {
 	char a[24], b[24];
@@ -68,7 +68,7 @@ static void put_learned(struct page *p, const struct report_learned *l)
 	page__para(p, "learned", s.text);
 }
 
-/* Of the time between merged recordings nothing is known. */
+/* Nothing is known of the time between merged recordings. */
 static void put_pauses(struct page *p, const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
@@ -79,7 +79,7 @@ static void put_pauses(struct page *p, const struct report *r)
 			    fmt_ns(a, s->paused_ns), s->pauses, s->pauses == 1 ? "" : "s");
 }
 
-/* Of how many steps what is said of memory is. */
+/* The steps that values of memory are from, and the price of tracing them. */
 static void put_sampling(struct page *p, const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
@@ -161,7 +161,7 @@ static void put_losses(struct page *p, const struct report *r)
 		    "(--stack-size)", report_sampled(r));
 }
 
-/* ", 12 of a kind": what is zero is left out. */
+/* ", 12 of a kind"; nothing if cnt is 0. */
 static void put_some(struct sentence *s, uint64_t cnt, const char *what)
 {
 	char a[24];
@@ -170,7 +170,7 @@ static void put_some(struct sentence *s, uint64_t cnt, const char *what)
 		sentence__add(s, "%s%s %s", s->len ? "; " : "", fmt_count(a, (double)cnt), what);
 }
 
-/* Tensors that an operator was given and that have no storage for us, by their C++ class. */
+/* Tensors that an operator was given and whose storage is unknown, by their C++ class. */
 static const char *const class_words[MT_CLASS_MAX] = {
 	[MT_CLASS_UNKNOWN] = "tensors of a class that no library exports, not read",
 	[MT_CLASS_PLAIN] = "tensors without a storage (meta, wrappers)",
@@ -180,7 +180,7 @@ static const char *const class_words[MT_CLASS_MAX] = {
 	[MT_CLASS_QUANTIZED] = "quantized tensors without a storage",
 };
 
-/* What the categories rest on, and where they are weak. */
+/* The basis of categories, and their weak points. */
 static void put_flow(struct page *p, const struct report *r)
 {
 	const struct report_flow *f = &r->flow;
@@ -228,7 +228,7 @@ static void put_price(struct page *p, const struct report *r)
 	char a[24], b[24], c[24], d[24];
 	struct sentence s = { 0 };
 
-	if (!price->steps || r->sampling.is_on) /* that is told as the price of windows */
+	if (!price->steps || r->sampling.is_on) /* that is shown as the price of windows */
 		return;
 	sentence__add(&s, "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
 		      fmt_ns(b, price->traced_ns));
@@ -308,7 +308,7 @@ static void put_late(struct sentence *s, const struct report *r, const struct re
 	make_one_piece(s->text + at);
 }
 
-/* What the job felt of the probes being set. */
+/* The effect of setting probes on the job. */
 static void put_attach(struct page *p, const struct report *r)
 {
 	const struct report_attach *a = &r->probes.attach;
@@ -325,7 +325,7 @@ static void put_attach(struct page *p, const struct report *r)
 	page__para(p, "attach", s.text);
 }
 
-/* Operators without a probe, and what that has cost. */
+/* Operators without a probe, and the cost of that. */
 static void put_idle(struct page *p, const struct report *r)
 {
 	struct sentence s = { 0 };
@@ -347,7 +347,7 @@ static void put_idle(struct page *p, const struct report *r)
 	page__para(p, "", s.text);
 }
 
-/* Probes that the user asked for by name, of programs that may have built them in and not pass them. */
+/* Probes that the user asked for by name: programs may have them and never pass them. */
 static int is_silent(const struct report_symbol *s)
 {
 	return 1u << (s->source & 31) == SRC_USDT && s->attached && !s->fired && strncmp(s->name, "memtrace:", 9) &&
@@ -373,7 +373,7 @@ static void put_silent(struct page *p, const struct report *r)
 	page__para(p, "never hit", s.text);
 }
 
-/* Of lines of which their files said nothing as they were looked up, where that is more than a little of them. */
+/* Lines that their files did not explain when they were looked up, if they have more than 1 % of the bytes. */
 static void put_generated(struct page *p, const struct report *r)
 {
 	uint64_t bytes = 0, all = 0;
@@ -451,7 +451,7 @@ static void put_measured(struct sentence *s, const struct report *r)
 
 	if (r->sampling.is_on) {
 		sentence__add(s, "%s of the job's time", fmt_share(a, r->sampling.price_ratio, 1));
-		if (r->sampling.budget > 0) /* a short session has not paid for its attach yet */
+		if (r->sampling.budget > 0) /* a short session does not make up for its attach */
 			sentence__add(s, " (%.3g %% in the long run)", 100 * r->sampling.budget);
 	} else if (report_price__is_known(&r->cost.price) && !verdict_price_is_others(r)) {
 		sentence__add(s, "%s of the job's speed, give or take %s", fmt_share(a, r->cost.price.lost, 1),

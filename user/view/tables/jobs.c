@@ -70,7 +70,7 @@ static void supported(struct cell *c, const void *row)
 	c->text = !j->is_seen || j->is_cut ? "unknown" : j->layout[0] ? "yes" : "partly";
 }
 
-/* "" for what is supported. */
+/* "" for supported ones. */
 static void why(struct cell *c, const void *row)
 {
 	const struct survey_job *j = row;
@@ -98,7 +98,7 @@ static void traced(struct cell *c, const void *row)
 	c->text = j->is_traced ? "yes" : j->is_seen ? "no" : "-";
 }
 
-/* Behind Python and its options, but for those that say what runs (-m, -c). */
+/* Behind Python and its options, except those that name what runs (-m, -c). */
 static const char *what_runs(const char *text)
 {
 	size_t len = strcspn(text, " ");
@@ -108,13 +108,13 @@ static const char *what_runs(const char *text)
 		return text;
 	for (; p[0] == ' ' && p[1] == '-' && p[2] && !strchr("mc", p[2]); p = next) {
 		next = p + 1 + strcspn(p + 1, " ");
-		if (strchr("XW", p[2]) && next == p + 3 && *next) /* its value is a word of its own */
+		if (strchr("XW", p[2]) && next == p + 3 && *next) /* its value is a separate word */
 			next += 1 + strcspn(next + 1, " ");
 	}
 	return p[0] == ' ' && p[1] ? p + 1 : text;
 }
 
-/* Without directories, in the table: where the interpreter and the script lie is not what tells jobs apart. */
+/* Without directories, in the table: jobs do not differ in the places of interpreter and script. */
 static void command(struct cell *c, const void *row)
 {
 	const struct survey_job *j = row;
@@ -234,7 +234,7 @@ int jobs_view_text(FILE *out, const struct survey *s, const struct view_opts *op
 	int r;
 
 	d.of = s;
-	r = page__open(&p, out, opts, TEXT_BYTES_MAX); /* what a program searches is not cut */
+	r = page__open(&p, out, opts, TEXT_BYTES_MAX); /* text that programs search is not cut */
 	if (r < 0)
 		return r;
 	if (jobs_view_row(s, 1)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* jobs_view: the jobs of this machine, for `memtrace ps` and who chooses one of them. */
+/* jobs_view: the jobs of this machine, for `memtrace ps` and for choosing one. */
 #ifndef MT_VIEW_TABLES_JOBS_H
 #define MT_VIEW_TABLES_JOBS_H
 

@@ -42,7 +42,7 @@ static void module_text(const struct kept_view *v, const struct recorded_row *r,
 		text_fit(buf, size, names__get(v->names, r->module.v ? r->module : r->root), 40);
 }
 
-/* Who may hold it: its module, and a line of Python or the region. */
+/* Its possible holder: its module, and a line of Python or the region. */
 static void holder_text(const struct kept_view *v, const struct recorded_row *r, char *buf, size_t size)
 {
 	char line[512], module[256];
@@ -59,7 +59,7 @@ static const char *op_text(const struct kept_view *v, name_id op)
 	return op.v ? names__get(v->names, op) : "no operator";
 }
 
-/* Operators that stand elsewhere than they did: those that do not go up with the ones before. */
+/* Operators in another order than before: those whose places do not increase. */
 static size_t moved(const struct est_order *o)
 {
 	size_t cnt = 0;
@@ -143,7 +143,7 @@ static const struct column columns[] = {
 
 static const struct table row_table = TABLE(columns);
 
-/* Under the operators: they come after the numbers. */
+/* Under the operators, which come after the numbers. */
 static void put_holder(const struct table_lines *l, const char *holder)
 {
 	unsigned at = 6;

@@ -12,7 +12,7 @@ struct kept_view {
 	const struct recorded_kept *kept;
 	const struct step *step;
 	const struct step_result *result; /* NULL: the step has no nodes */
-	const struct report *report;	  /* for what was lost */
+	const struct report *report;	  /* for losses */
 	const struct names *names;
 };
 

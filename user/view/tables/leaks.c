@@ -229,7 +229,7 @@ static void put_held(struct page *p, const struct report_leak *l)
 	page__end_line(p);
 }
 
-/* How sure the frames below are. */
+/* The certainty of the frames below. */
 static void put_caught_words(struct page *p, const struct report_leak *l)
 {
 	char a[24], b[24];
@@ -242,7 +242,7 @@ static void put_caught_words(struct page *p, const struct report_leak *l)
 			   fmt_count(a, (double)l->caught_here), fmt_count(b, (double)l->caught));
 }
 
-/* What it rests on where some steps are traced. */
+/* Its basis if only some steps are traced. */
 static void put_stayed(struct page *p, const struct report_leak *l)
 {
 	char a[24], b[24], text[160];
@@ -255,7 +255,7 @@ static void put_stayed(struct page *p, const struct report_leak *l)
 	put_indented(p, text);
 }
 
-/* Where in the program, under a row. */
+/* The place in the program, under a row. */
 static void put_place(struct page *p, const struct report_leak *l)
 {
 	char region[TEXT_BYTES_MAX] = "", slope[24], text[TEXT_BYTES_MAX + 100];

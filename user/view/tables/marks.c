@@ -90,7 +90,7 @@ static int is_of_one(const struct drawn *d)
 	return !is_of_several(d);
 }
 
-/* The step as the others leave it room. */
+/* The step, in the room that the others leave. */
 static unsigned step_cols(const struct drawn *d)
 {
 	unsigned cols = d->width - (d->width >= 92 ? 68 : 58);

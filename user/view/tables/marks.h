@@ -8,7 +8,7 @@
 #include "view/page.h"
 #include "view/table.h"
 
-extern const struct table step_table; /* rows: struct step_marks; drawn.of: in text which of the steps it is */
+extern const struct table step_table; /* rows: struct step_marks; drawn.of: in text its place among the steps */
 /* `marks`, `markers` and `steps` of the object that is open. */
 void marks_json(struct json *j, const struct report *r);
 /* A step; nothing if it is none (pid 0). */

@@ -63,7 +63,7 @@ static void path(struct cell *c, const void *row)
 		c->text = no_name(c->d);
 }
 
-/* What is in it: one level of the tree is two blanks. */
+/* Indented: one level of the tree is two blanks. */
 static void place(struct cell *c, const void *row)
 {
 	const struct report_module *m = row;
@@ -203,7 +203,7 @@ static uint64_t weight(const struct report_module *m)
 	return w;
 }
 
-/* By what they have at the peak, as in the summary; then by weight. */
+/* By bytes at the peak, as in the summary; then by weight. */
 static int cmp(const struct report_module *a, const struct report_module *b)
 {
 	return cmp_down(a->all.at_peak, b->all.at_peak) ?: cmp_down(weight(a), weight(b));
@@ -214,7 +214,7 @@ static int by_weight(const void *pa, const void *pb)
 	return cmp(*(const struct report_module *const *)pa, *(const struct report_module *const *)pb);
 }
 
-/* The `top` heaviest, in the order of the tree. A module is as heavy as what is in it, and comes first: it is there as well. */
+/* The `top` heaviest, in the order of the tree. A module weighs as much as those in it and comes first: it is included. */
 static void put_list(struct json *j, const struct report *r, size_t top)
 {
 	const struct report_module **all = calloc(r->modules.cnt + 1, sizeof(*all)), *least = NULL;

@@ -8,10 +8,10 @@
 #include "view/table.h"
 #include "view/view.h"
 
-#define MODULES_SHOWN 4096 /* in JSON, the heaviest ones; "total" says how many there are */
+#define MODULES_SHOWN 4096 /* in JSON, the heaviest ones; "total" is the number of all */
 
 extern const struct table module_table;   /* rows: struct report_module, with all that is in it */
-extern const struct table of_phase_table; /* the same rows: what was made in phase drawn.index */
+extern const struct table of_phase_table; /* the same rows: bytes made in phase drawn.index */
 /* "modules" and "phases": nothing where neither was seen. top 0: MODULES_SHOWN. */
 void modules_json(struct json *j, const struct report *r, size_t top);
 extern const struct table module_summary_table; /* the same rows: their part of the peak */

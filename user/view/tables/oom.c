@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The latest first: it is what one looks for. The last one is told at length, older ones in a line each. */
+/* The latest first: it is the one that users look for. It is shown in full, older ones in a line each. */
 #include "view/tables/oom.h"
 
 #include <signal.h>
@@ -31,7 +31,7 @@ static int is_told(const struct report_oom *o)
 
 #define BEFORE_DEATH_NS 5000000000ull
 
-/* What the process was refused shortly before it died, as an exception that nobody catches ends it; NULL. */
+/* The memory refused to the process shortly before it ended, as by an uncaught exception; NULL. */
 static const struct report_oom *refusal_before(const struct report *r, const struct report_oom *death)
 {
 	for (size_t i = r->ooms.cnt; i-- > 0;) {
@@ -44,7 +44,7 @@ static const struct report_oom *refusal_before(const struct report *r, const str
 	return NULL;
 }
 
-/* A signal alone may be anybody's. */
+/* A signal alone may come from anywhere. */
 static int is_for_want_of_memory(const struct report *r, const struct report_oom *o)
 {
 	return o->kind != OOM_DEATH || o->marked || o->killed || refusal_before(r, o);

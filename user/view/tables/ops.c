@@ -25,7 +25,7 @@ static void kind(struct cell *c, const void *row)
 	c->text = ((const struct report_op *)row)->is_node ? "node" : "region";
 }
 
-/* Blocks without an operator: there was nothing to enter. */
+/* Blocks without an operator: none was entered. */
 static void count(struct cell *c, const void *row)
 {
 	c->num = ((const struct report_op *)row)->count;
@@ -60,7 +60,7 @@ struct op_list {
 	int is_summary; /* without those that had no part of the peak */
 };
 
-/* What gave nothing out is in JSON only. */
+/* Operators without allocations are in JSON only. */
 static int is_shown(const struct op_list *o, const struct report_op *op)
 {
 	return op->at_peak || (!o->is_summary && (op->live || op->alloc_count));

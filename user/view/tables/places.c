@@ -18,7 +18,7 @@ static void is_output(struct cell *c, const void *row)
 	c->num = !!(((const struct report_place *)row)->made & EV_PLACE_OUTPUT);
 }
 
-/* The graph, and whether what the line makes leaves it. */
+/* The graph, and whether the line's result leaves it. */
 static void graph_words(struct cell *c, const void *row)
 {
 	graph(c, row);

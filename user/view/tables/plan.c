@@ -186,7 +186,7 @@ int view_plan_text(FILE *out, const struct plan *p, const struct names *names, c
 	return page__done(&g);
 }
 
-/* What an operator's tensors are and where they arrive. */
+/* Kinds and places of an operator's tensors. */
 static void put_flow_args(struct json *j, const struct plan *p, const struct site *s)
 {
 	static const char *const forms[] = { "none", "tensor",	      "optional", "list",

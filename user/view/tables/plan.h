@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* plan_view: a plan for people and as JSON: what would be probed, where, how, at what cost. */
+/* plan_view: a plan for people and as JSON: the sites to probe, how, and at what cost. */
 #ifndef MT_VIEW_TABLES_PLAN_H
 #define MT_VIEW_TABLES_PLAN_H
 

@@ -33,7 +33,7 @@ const char *pool_graphs(char *buf, const struct report_pool *v)
 	int n = 0;
 
 	*buf = 0;
-	if (cnt && v->last.number - v->first[0].number == v->graphs - 1) { /* all between, also those that are not kept */
+	if (cnt && v->last.number - v->first[0].number == v->graphs - 1) { /* all between, also ones that are not kept */
 		snprintf(buf, 80, v->graphs > 1 ? "%u to %u" : "%u", v->first[0].number, v->last.number);
 		return buf;
 	}

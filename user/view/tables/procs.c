@@ -82,7 +82,7 @@ static void state(struct cell *c, const void *row)
 	c->text = proc_state(c->buf, row);
 }
 
-/* Of what is gone, the highest that it was. */
+/* Of an ended process the highest. */
 static void resident(struct cell *c, const void *row)
 {
 	const struct report_proc *p = row;
@@ -103,7 +103,7 @@ static void put_rss(struct json *j, const char *key, const struct drawn *d, cons
 	json__end(j, '}');
 }
 
-/* Where it was read, there is this object. */
+/* This object exists if it was read. */
 static void put_use(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	const struct report_proc *p = row;
@@ -120,7 +120,7 @@ static void put_use(struct json *j, const char *key, const struct drawn *d, cons
 	json__end(j, '}');
 }
 
-/* What was its own, and what it shared, at up to OWN_POINTS readings. */
+/* Private and shared bytes, at up to OWN_POINTS readings. */
 static void put_use_over_time(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	const struct report_own *o = &((const struct report_proc *)row)->own;
@@ -181,7 +181,7 @@ const struct table proc_table = TABLE(columns);
 
 #define EMPTY_LISTED 2 /* processes that held nothing, where others did: more are one line */
 
-/* It held tensors, or malloc's memory; what compiles or starts others did not. */
+/* It held tensors, or malloc's memory; compilers and launchers do not. */
 static int has_held(const struct report_proc *p)
 {
 	return p->allocs || p->peak || p->host_peak;
@@ -200,7 +200,7 @@ const struct report_proc *proc_next(const struct report *r, size_t *at)
 	return NULL;
 }
 
-/* What starts or compiles others is many and holds nothing: how many of which name. */
+/* Launchers and compilers are many and hold nothing: their number, by name. */
 static void empty_text(struct page *p, const struct report *r)
 {
 	enum { NAMES = 4 };
@@ -249,7 +249,7 @@ void procs_text(struct page *p, const struct report *r, size_t top, int is_brief
 		empty_text(p, r);
 }
 
-/* Which go last where there is no room for all: those that are there, those that held something, the rest. */
+/* The last to be left out if there is no room for all: live ones, those that held something, the rest. */
 static unsigned worth_of(const struct report_proc *p)
 {
 	return p->gone != 1 ? 0 : has_held(p) ? 1 : 2;

@@ -53,7 +53,7 @@ static const char *number_words(char *buf, size_t size, const struct report_rank
 	return buf;
 }
 
-/* "ACTIVATION 61 %, PARAMETER 20 %": of its peak; what is not the first is left out rather than cut. */
+/* "ACTIVATION 61 %, PARAMETER 20 %": of its peak; all but the first are left out rather than cut. */
 static void cats_words(char *buf, size_t size, const struct report_rank *row, int cols)
 {
 	unsigned used = 0;
@@ -190,7 +190,7 @@ static void put_its_steps(struct json *j, const char *key, const struct drawn *d
 	json__end(j, ']');
 }
 
-/* Which steps were traced of it, and what such a step is made of. */
+/* Its traced steps, and the composition of such a step. */
 static void put_its_sampling(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	const struct report_sampling *s = &((const struct report_rank *)row)->sampling;
@@ -261,7 +261,7 @@ static void choose_row(uint8_t *chosen, size_t *cnt, size_t top, size_t row)
 	(*cnt)++;
 }
 
-/* Where there is no room for all: those that somebody would look for, then from the first one on. */
+/* If there is no room for all: the most relevant ones, then from the first one on. */
 static size_t choose_rows(uint8_t chosen[RANKS_MAX], const struct report_ranks *k, size_t top)
 {
 	size_t cnt = 0;
@@ -294,7 +294,7 @@ static void put_table(struct page *p, const struct report *r, size_t top)
 	page__more(p, cnt, k->cnt, "ranks (--top, --json)");
 }
 
-/* --- text: who differs ---------------------------------------------------------------------------------- */
+/* --- text: ranks that differ ---------------------------------------------------------------------------- */
 
 static const char *signed_bytes(char *buf, int64_t v)
 {

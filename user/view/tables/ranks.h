@@ -11,10 +11,10 @@ struct report;
 struct report_proc;
 
 extern const struct table rank_table; /* rows: struct report_rank */
-/* report --by rank: the table, who stands out, imbalance, what the worst peak was made of. Needs r->ranks. */
+/* report --by rank: the table, ranks that stand out, imbalance, the composition of the worst peak. Needs r->ranks. */
 void ranks_text(struct page *p, const struct report *r, size_t top);
 void ranks_json(struct json *j, const struct report *r); /* "ranks"; nothing without r->ranks */
-/* "rank" of a process: what its labels say of its place in a job; nothing if they say nothing. */
+/* "rank" of a process: its place in a job by its labels; nothing without such labels. */
 void proc_rank_json(struct json *j, const struct report_proc *p);
 
 #endif

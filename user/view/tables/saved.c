@@ -28,7 +28,7 @@ static void within(struct cell *c, const void *row)
 	c->text = k->recompute ? k->recompute : "-";
 }
 
-/* Without an operator the region says more than nothing. */
+/* Without an operator the region. */
 static void maker(struct cell *c, const void *row)
 {
 	const struct report_saved_row *k = row;
@@ -46,7 +46,7 @@ static void whose(struct cell *c, const void *row)
 	c->text = proc_words(c->buf, sizeof(c->buf), c->d->r, ((const struct report_saved_row *)row)->pid);
 }
 
-/* Of one compiled graph none has one: the room is its operators'. */
+/* In one compiled graph none has one: its operators get the room. */
 static int has_modules(const struct drawn *d)
 {
 	for (size_t i = 0; i < d->r->saved.cnt; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Terms are explained where they stand; docs/gpu.md has them at length. */
+/* Terms are explained in place; docs/gpu.md has more. */
 #include "view/tables/segments.h"
 
 #include <inttypes.h>
@@ -79,7 +79,7 @@ static void add_layers(struct sentence *text, const struct report_segments *s)
 		sentence__add(text, " (communication %s)", fmt_bytes(b, s->communication));
 }
 
-/* Of a process that is gone, or has given all back: what there was at most says more than zeros. */
+/* Of a process that ended, or gave all back: the highest values are more useful than zeros. */
 static void add_peaks(struct sentence *text, const struct report_segments *s)
 {
 	char a[24], b[24], c[24];
@@ -351,7 +351,7 @@ static void pool(struct cell *c, const void *row)
 	cell__say(c, "%" PRIu64 ":%" PRIu64 "%s%s", s->pool_id[0], s->pool_id[1], *whose ? " graph " : "", whose);
 }
 
-/* What no block lies in says nothing of its inside: a library's. */
+/* A segment without blocks has no known inside: a library's. */
 #define INSIDE TOLD_IF(report_seg_row, is_cached)
 
 static const struct column columns[] = {

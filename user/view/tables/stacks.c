@@ -36,8 +36,8 @@ static const char *base_of(const struct report_frame *f)
 }
 
 /*
- * Python's frames where there are any, innermost first: "step (train.py:12) < main (train.py:30)". Where the innermost is not
- * the program's own, first the line that the verdict names: "train.py:12: Tanh.forward (act.py:432) < step (train.py:12)".
+ * Python's frames, if any, innermost first: "step (train.py:12) < main (train.py:30)". If the innermost is not the program's
+ * own, first the line that the verdict names: "train.py:12: Tanh.forward (act.py:432) < step (train.py:12)".
  */
 void stack_words(struct cell *c, const struct report_frame *frames, size_t cnt)
 {

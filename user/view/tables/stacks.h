@@ -13,7 +13,7 @@ struct report_frame;
 struct table;
 
 void stacks_text(struct page *p, const struct report *r, size_t top);
-/* Why there is no row. */
+/* The reason for no rows. */
 const char *stacks_none_words(const struct report *r);
 void stacks_json(struct json *j, const struct report *r, size_t top); /* nothing where none were recorded */
 /* rows: struct report_stack */

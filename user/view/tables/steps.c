@@ -59,7 +59,7 @@ static void category(struct cell *c, const void *row)
 	c->text = s->category == CAT_MAX ? "all" : category_name((enum category)s->category);
 }
 
-/* Of one window no error is known, of several each number's. */
+/* With one window no error is known, with several each number's. */
 #define KNOWN 1
 
 static const struct column columns[] = {
@@ -155,7 +155,7 @@ static const struct column kind_columns[] = {
 
 static const struct table kind_table = TABLE(kind_columns);
 
-/* A kind that was never traced, and has few steps, is mostly the machine's doing: for who asks. */
+/* A kind with few steps that was never traced is mostly noise of the machine: shown on request. */
 static int kinds_are_told(const struct report_sampling *s, int is_all)
 {
 	uint64_t steps = 0, least;
@@ -209,7 +209,7 @@ void steps_text(struct page *p, const struct report *r, int is_all)
 
 	if (!s->devs_cnt)
 		return;
-	if (is_all || s->windows > 1) /* of one window the categories' own table says the same */
+	if (is_all || s->windows > 1) /* with one window the categories' own table is the same */
 		put_average(p, r);
 	put_kinds(p, r, is_all);
 }
@@ -277,7 +277,7 @@ void kinds_json(struct json *j, const struct report *r)
 	json__end(j, ']');
 }
 
-/* Why it was traced then. */
+/* The reason for tracing it then. */
 static const char *why_word(uint8_t why)
 {
 	static const char *const words[EV_WHY_MAX] = { "due", "asked", "rss", "gpu", "odd_step", "refused" };
@@ -285,7 +285,7 @@ static const char *why_word(uint8_t why)
 	return why < EV_WHY_MAX ? words[why] : "due";
 }
 
-/* When, and which steps: number of the first one, where the optimizer tells it. */
+/* Times and steps: the number of the first one, if known from the optimizer. */
 void windows_json(struct json *j, const struct report_window *v, size_t cnt, int64_t epoch_off_ns)
 {
 	json__begin(j, "traced", '[');

@@ -33,7 +33,7 @@ void symbols_text(struct page *p, const struct report *r, size_t top)
 	for (size_t i = 0; i < r->probes.symbols_cnt; i++) {
 		const struct report_symbol *s = &r->probes.symbols[i];
 
-		/* Those that could not be set are shown whatever the number of rows. */
+		/* Sites that could not be set are always shown. */
 		if ((shown >= top || !s->fired) && s->attached == s->found)
 			continue;
 		shown++;

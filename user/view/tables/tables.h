@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tables_view: what a report is mostly made of, a table each, in text and in JSON: X.c has X's columns (view/table.h). */
+/* tables_view: the main parts of a report, a table each, in text and in JSON: X.c has X's columns (view/table.h). */
 #ifndef MT_VIEW_TABLES_TABLES_H
 #define MT_VIEW_TABLES_TABLES_H
 
@@ -15,12 +15,12 @@ void regions_text(struct page *p, const struct report *r, size_t top);
 void ops_summary(struct page *p, const struct report *r, size_t top); /* of operators those that had a part of the peak */
 void ops_json(struct json *j, const struct report *r, size_t top); /* and regions */
 
-/* blocks.c; rows: struct report_block, at the peak, at a refusal; struct report_tensor, what Python calls them */
+/* blocks.c; rows: struct report_block, at the peak, at a refusal; struct report_tensor, their names in Python */
 extern const struct table block_table, refused_table, tensor_table;
 void blocks_text(struct page *p, const struct report *r, size_t top);
 void blocks_json(struct json *j, const struct report *r, size_t top);
 void tensors_text(struct page *p, const struct report *r, size_t top, int is_asked); /* is_asked: says why there are none */
-void tensors_json(struct json *j, const struct report *r, size_t top); /* "names"; nothing where Python told no name */
+void tensors_json(struct json *j, const struct report *r, size_t top); /* "names"; nothing if Python has no names */
 
 /* procs.c; rows: struct report_proc */
 extern const struct table proc_table;
@@ -30,7 +30,7 @@ void procs_text(struct page *p, const struct report *r, size_t top, int is_brief
 /* At most `max`, the latest; live processes before ended ones. */
 void procs_json(struct json *j, const struct report *r, size_t max);
 
-/* devices.c: devices side by side, what the driver gave them, what is on them by category; rows: report_dev, cat_row */
+/* devices.c: devices side by side, the driver's memory, bytes by category; rows: report_dev, cat_row */
 struct cat_row {
 	uint8_t dev, category;
 	struct report_cat cat;
@@ -39,7 +39,7 @@ struct cat_row {
 extern const struct table dev_table, cat_table, cat_csv_table;
 /* Returns how many; use: those, too, that the peak has by use alone. */
 size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int use);
-/* The same, what the peak is most of first; not all: without those of which nothing lived then or lives now. */
+/* The same, by share of the peak; not all: without those that had nothing live then or now. */
 size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int all);
 void devices_text(struct page *p, const struct report *r);
 void cats_text(struct page *p, const struct report *r, int all); /* cat_rows_of_peak */

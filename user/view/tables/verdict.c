@@ -50,7 +50,7 @@ void verdict_json(struct json *j, const struct report *r)
 {
 	struct verdict v;
 
-	verdict__of(&v, r, r->run.is_live ? NULL : "FILE"); /* whoever reads it knows the name */
+	verdict__of(&v, r, r->run.is_live ? NULL : "FILE"); /* the reader knows the name */
 	json__begin(j, "verdict", '[');
 	for (size_t i = 0; i < v.cnt; i++) {
 		const struct verdict_line *l = &v.lines[i];

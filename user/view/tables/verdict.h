@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* verdict_view: what a report concludes (verdict/verdict.h), at the head of every view. */
+/* verdict_view: a report's verdict (verdict/verdict.h), at the head of every view. */
 #ifndef MT_VIEW_TABLES_VERDICT_H
 #define MT_VIEW_TABLES_VERDICT_H
 
@@ -16,7 +16,7 @@ struct report;
 void verdict_text(struct page *p, const struct report *r, const char *path, unsigned max);
 /* "verdict": the recording is FILE, so that a live report and its replay are the same bytes. */
 void verdict_json(struct json *j, const struct report *r);
-/* "choice": the options that chose its processes, and "jobs": how many it is the sum of; only where it is so. */
+/* "choice": the options that chose its processes, and "jobs": the number of jobs in its sum; each only if it applies. */
 void whose_json(struct json *j, const struct report *r, size_t jobs);
 
 #endif

@@ -45,7 +45,7 @@ static void put_batch(struct page *p, const struct whatif_view *v)
 	page__para(p, "batch", s.text);
 }
 
-/* The least and the most that it can be, and what makes it so. */
+/* The lower and upper bound, and the reasons. */
 static void put_sure(struct page *p, const struct whatif_view *v)
 {
 	const struct whatif *w = v->w;
@@ -67,7 +67,7 @@ static void put_sure(struct page *p, const struct whatif_view *v)
 	page__para(p, "how sure", s.text);
 }
 
-/* The answer, and how far what it rests on is from what was measured. */
+/* The answer, and how far its basis is from measured values. */
 static void put_largest(struct page *p, const struct whatif_view *v)
 {
 	const uint64_t most = v->opts->batch_b > v->opts->batch_a ? v->opts->batch_b : v->opts->batch_a;
@@ -126,7 +126,7 @@ static void not_kept(struct cell *c, const void *row)
 	c->num = (uint64_t)((const struct recompute_module *)row)->bytes;
 }
 
-/* What autograd keeps of it as it is: of the report's module of this path. */
+/* What autograd keeps of it at present: from the report's module of this path. */
 static void kept_now(struct cell *c, const void *row)
 {
 	const struct recompute_module *m = row;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* whatif_view: what a recorded step would take, as text and JSON (docs/estimate.md). */
+/* whatif_view: the memory that a recorded step would take, as text and JSON (docs/estimate.md). */
 #ifndef MT_VIEW_TABLES_WHATIF_H
 #define MT_VIEW_TABLES_WHATIF_H
 

@@ -65,7 +65,7 @@ static const struct report_op *op_with_most_live(const struct report *r)
 	return best;
 }
 
-/* Categories of a device: those of torch.profiler always, further ones where they are. */
+/* Categories of a device: those of torch.profiler always, others if present. */
 static int cat_is_shown(const struct report *r, const struct report_dev *d, unsigned cat)
 {
 	return d->dev != MT_DEV_HOST && (cat < CAT_COMPAT_MAX || r->classes == CLASSES_EXTENDED);

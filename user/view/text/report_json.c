@@ -268,14 +268,14 @@ static void put_kernel(struct json *j, const struct report *r, int is_brief)
 	json__u64(j, "rss_peak", peak);
 	json__u64(j, "mapped", mapped);
 	json__u64(j, "brk_growth", brk);
-	json__u64(j, "framework", report_framework_live(r)); /* cpu blocks of the processes that are there */
+	json__u64(j, "framework", report_framework_live(r)); /* cpu blocks of live processes */
 	json__u64(j, "unseen", rss > report_framework_live(r) ? rss - report_framework_live(r) : 0);
 	if (!is_brief)
 		put_kernel_series(j, r);
 	json__end(j, '}');
 }
 
-/* Where there was no source `flow`, there is no such object. */
+/* Without the source `flow` there is no such object. */
 static void put_flow(struct json *j, const struct report *r)
 {
 	static const char *const classes[MT_CLASS_MAX] = {

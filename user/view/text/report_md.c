@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The report as Markdown, for a pull request or an issue: what it concludes, then the short tables. */
+/* The report as Markdown, for a pull request or an issue: the verdict, then the short tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void put_words(struct page *p, const char *text, unsigned cols)
 	page__md(p, safe);
 }
 
-/* As it is typed; one with a backtick of its own stands between two. */
+/* As it is typed; with a backtick in it, between double ones. */
 static void put_command(struct page *p, const char *command)
 {
 	const char *marks = strchr(command, '`') ? "``" : "`";

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The report for people. First what it concludes; where --by asks for a table, its first line and that table. Then who and how
- * long; refused memory and deaths; each device; and short tables of what the peak was made of, sorted, without empty rows, or
- * none behind the one that was asked for. Last, always, what it rests on. Verbose: all that it concludes, and all tables, at
- * length.
+ * The report for people. First the verdict; with --by, its first line and the table asked for. Then processes and times;
+ * refused memory and killed processes; each device; and short tables of the composition of the peak, sorted, without empty
+ * rows, or none behind a table asked for. Last, always, coverage and cost. Verbose: the whole verdict, and all tables in full.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,14 +29,14 @@
 
 #define BLOCKS_SHOWN 10
 #define WHYS_SHOWN 3
-#define SUMMARY_ROWS 6 /* of the tables that nobody asked for */
+#define SUMMARY_ROWS 6 /* of tables that were not asked for */
 
 static double per_second(uint64_t n, uint64_t ns)
 {
 	return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
-/* --- who and how long -------------------------------------------------------------------------- */
+/* --- processes and times ----------------------------------------------------------------------- */
 
 static void put_head(struct page *p, const struct report *r)
 {
@@ -144,7 +143,7 @@ static void put_unseen(struct page *p, const struct report *r, uint64_t rss)
 		    fmt_bytes(a, seen), seen < rss ? fmt_bytes(b, rss - seen) : "none");
 }
 
-/* The readings of use. Of large processes not all is known. */
+/* The readings of use. Not all is known of large processes. */
 static void put_use(struct page *p, const struct report_kernel *k)
 {
 	char a[24], b[24];
@@ -178,7 +177,7 @@ static void put_kernel(struct page *p, const struct report *r)
 		sentence__add(&s, "RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
 		sentence__add(&s, "   (anonymous %s, file %s, shared %s)", fmt_bytes(a, kinds[MT_RSS_ANON]),
 			      fmt_bytes(b, kinds[MT_RSS_FILE]), fmt_bytes(c, kinds[MT_RSS_SHMEM]));
-	} else { /* who had it is gone */
+	} else { /* its processes have ended */
 		sentence__add(&s, "RSS peak %s", fmt_bytes(b, peak));
 	}
 	page__item(p, 2, s.text);
@@ -189,7 +188,7 @@ static void put_kernel(struct page *p, const struct report *r)
 		page__line(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
 }
 
-/* How much of it in a line, for who did not ask. */
+/* Its size in one line, if it was not asked for. */
 static void put_rss(struct page *p, const struct report *r)
 {
 	uint64_t peak, rss = report_rss(r, &peak);
@@ -241,7 +240,7 @@ static void put_by(struct page *p, const struct report *r, const struct view_opt
 	}
 }
 
-/* Whether it says anything to who has not asked for it; ranks are counted for who has. */
+/* Whether a table is useful without being asked for; ranks are counted only on request. */
 static int has_table(const struct report *r, enum view_by by)
 {
 	return by == BY_CATEGORY ? report_has_cats(r) : by == BY_DEVICE ? r->devs_cnt > 0 :
@@ -265,7 +264,7 @@ static void put_all(struct page *p, const struct report *r, const struct view_op
 	put_kernel(p, r);
 }
 
-/* What the peak was made of, in short: who wants more asks for it. */
+/* The composition of the peak, in short; more on request. */
 static void put_summary(struct page *p, const struct report *r, size_t top)
 {
 	size_t rows = top < SUMMARY_ROWS ? top : SUMMARY_ROWS;

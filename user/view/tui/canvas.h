@@ -2,7 +2,7 @@
 /*
  * tui_canvas: a screen of cells as plain data. The parts of the terminal interface draw on it, tests
  * read it, tui_term shows it. Nothing drawn outside of it has an effect. Text is made safe (text.h)
- * and cut to its columns here, so no part has to think of hostile strings.
+ * and cut to its columns here, for all parts.
  */
 #ifndef MT_VIEW_TUI_CANVAS_H
 #define MT_VIEW_TUI_CANVAS_H
@@ -12,10 +12,10 @@
 
 #include "timeline/timeline.h"
 
-#define CANVAS_COLS_MAX 1000 /* a terminal that says it is larger is drawn on in its corner */
+#define CANVAS_COLS_MAX 1000 /* in a larger terminal only a corner is drawn */
 #define CANVAS_LINES_MAX 500
 
-/* What a cell means; tui_term makes colours and attributes of it. */
+/* The meaning of a cell; tui_term gives it colours and attributes. */
 enum tui_style {
 	TUI_PLAIN = 0,
 	TUI_DIM,
@@ -56,9 +56,9 @@ struct rect {
 int canvas__init(struct canvas *c, unsigned w, unsigned h); /* blank; 0 or -ENOMEM */
 void canvas__done(struct canvas *c);
 void canvas__set(struct canvas *c, unsigned x, unsigned y, uint32_t cp, enum tui_style style, enum tui_style back);
-/* What is too long loses its end to "…"; returns the columns used. */
+/* Too long a text loses its end to "…"; returns the columns used. */
 unsigned canvas__text(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text);
-/* What is too long loses its middle. */
+/* Too long a text loses its middle. */
 unsigned canvas__fit(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text);
 unsigned canvas__fit_path(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text);
 /* Ends at x + cols - 1. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The panel beside the chart: its key, and what is live and was at the peak, by category or operator. */
+/* The panel beside the chart: its key, and bytes live now and at the peak, by category or operator. */
 #include <string.h>
 
 #include "base/text.h"
@@ -26,7 +26,7 @@ static const char *const short_names[CAT_MAX] = {
 	[CAT_WORKSPACE] = "workspace", [CAT_UNSHARDED] = "unsharded",
 };
 
-/* Takes the part that matters least out, and adds it to what `others` stands for. */
+/* Takes the least important part out, and adds it to `others`. */
 static size_t parts_fold(struct part *parts, size_t n, struct part *others)
 {
 	size_t least = 0;
@@ -45,7 +45,7 @@ static int is_held_now(const struct report_dev *dev, unsigned cat, const struct 
 	return dev->cats[cat].live || dev->cats[cat].at_peak || (held && held->cats[cat]);
 }
 
-/* In the order of the stack, the top first, as the eye meets them in the chart; what is in the chart alone comes last. */
+/* In the order of the stack in the chart, the top first; parts that are only in the chart come last. */
 static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_ui *ui,
 				const struct tui_comp *held, int is_wide)
 {
@@ -68,7 +68,7 @@ static size_t parts_by_category(struct part *parts, size_t max, const struct rep
 	return n;
 }
 
-/* Reports are sorted by what counts at the peak; the last line sums up the others. */
+/* Reports are sorted by bytes at the peak; the last line sums up the others. */
 static size_t parts_by_op(struct part *parts, size_t max, const struct report *r)
 {
 	uint64_t live = r->ops.none.live, peak = r->ops.none.at_peak;
@@ -89,7 +89,7 @@ static size_t parts_by_op(struct part *parts, size_t max, const struct report *r
 	return n;
 }
 
-/* What is live in front of what was at the peak. */
+/* Live bytes in front of those at the peak. */
 static void draw_bar(struct canvas *c, unsigned x, unsigned y, unsigned cols, const struct part *p, uint64_t whole)
 {
 	double live = whole ? (double)p->live / (double)whole : 0, peak = whole ? (double)p->at_peak / (double)whole : 0;

@@ -4,8 +4,8 @@
  * has the sum alone; the history has the parts, of the fullest moment of each quarter of a second. The stack
  * shows the fullest of those moments; a thin line above it is the exact height.
  *
- * A cell holds two colours: eighths of a block in front, another layer behind. Where three layers meet
- * in one cell the thinnest is not seen.
+ * A cell holds two colours: eighths of a block in front, another layer behind. Of three layers in one
+ * cell the thinnest is not shown.
  */
 #include "view/tui/chart.h"
 
@@ -86,7 +86,7 @@ static enum tui_style layer_style(uint8_t layer, int has_cats)
 					 (enum tui_style)(TUI_CAT0 + layer);
 }
 
-/* What has most of a cell. */
+/* The layer with most of a cell. */
 static uint8_t cell_layer(const uint8_t *eight)
 {
 	unsigned n = 0;
@@ -118,7 +118,7 @@ static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const ui
 		    layer_style(best, has_cats), TUI_PLAIN);
 }
 
-/* The exact height: a line at the top of what is between it and the stack. */
+/* The exact height: a line above the stack. */
 static void column_line(struct canvas *c, unsigned x, unsigned y, unsigned height)
 {
 	canvas__set(c, x, y, height < 3 ? 0x2581 : height < 7 ? 0x2500 : 0x2594, TUI_ENVELOPE, TUI_PLAIN); /* ▁ ─ ▔ */
@@ -138,7 +138,7 @@ static void column_cell(struct canvas *c, unsigned x, unsigned y, const uint8_t 
 			column_line(c, x, y, ui->is_fine ? same : 4);
 		return;
 	}
-	for (unsigned i = same, most = 0; i < 8; i++) { /* behind: what has most of the rest */
+	for (unsigned i = same, most = 0; i < 8; i++) { /* behind: the layer with most of the rest */
 		unsigned cnt = 0;
 
 		for (unsigned k = same; k < 8; k++)
@@ -174,8 +174,8 @@ void tui_chart__column(struct canvas *c, unsigned x, unsigned y, unsigned lines,
 }
 
 /*
- * Nothing was traced: a pale picture of the highest column of what was traced before it, as steps are much alike; NULL: nothing
- * was, and the ground alone is dotted.
+ * Nothing was traced: a pale picture of the highest column traced before it, as steps are much alike; NULL: there is none, and
+ * only the ground is dotted.
  */
 static void column_pale(struct canvas *c, unsigned x, unsigned y, unsigned lines, const struct tui_column *before,
 			uint64_t scale, const struct tui_ui *ui, int has_cats)
@@ -233,7 +233,7 @@ static unsigned window_col(const struct window *w, uint64_t rel_ns)
 	return at < w->cols ? (unsigned)at : w->cols - 1;
 }
 
-/* The first point whose bucket ends behind a time since the start: where nothing was traced there are none. */
+/* The first point whose bucket ends behind a time since the start; stretches without tracing have no points. */
 static size_t point_from(const struct series *s, uint64_t t0_ns, uint64_t from_ns)
 {
 	size_t lo = 0, hi = s->cnt;
@@ -249,7 +249,7 @@ static size_t point_from(const struct series *s, uint64_t t0_ns, uint64_t from_n
 	return lo;
 }
 
-/* A moment before the column's time that was higher than any in it: what is too much, from the top of the stack down. */
+/* A moment before the column's time was higher than any in it: cuts the excess, from the top of the stack down. */
 static void column_cut(struct tui_column *col)
 {
 	uint64_t sum = 0;
@@ -281,7 +281,7 @@ static bool column_exact(struct tui_column *col, const struct series *s, uint64_
 	return is_there;
 }
 
-/* Nothing is a value only from when probes were there to see more. */
+/* 0 is a value only once probes were set. */
 static bool is_not_yet_traced(const struct tui_column *col, const struct report *r, uint64_t from_ns)
 {
 	return !col->top && r->run.start_ts_ns + from_ns < report_traced_from_ns(r);
@@ -299,7 +299,7 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 		return;
 	if (data && tui_hist__get(data->hist, from_ns, to_ns, &comp)) {
 		memcpy(col->cats, comp.cats, sizeof(col->cats));
-		col->top = comp.rel_ns < from_ns ? 0 : comp.sum; /* of one before it the series knows better how high it was */
+		col->top = comp.rel_ns < from_ns ? 0 : comp.sum; /* the series is more exact than an earlier moment */
 		col->is_known = 1;
 		col->at_ns = comp.rel_ns < from_ns ? from_ns : comp.rel_ns;
 	}
@@ -310,7 +310,7 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 	col->is_untraced = is_not_yet_traced(col, r, from_ns);
 }
 
-/* What was highest between the gap in which the chart begins and the one before that; 0: nothing was traced before. */
+/* The highest moment between the gap in which the chart begins and the one before; 0: nothing was traced before. */
 static int column_before(struct tui_column *col, const struct tui_data *d, const struct report *r, const struct report_dev *dev,
 			 uint64_t from_ns)
 {
@@ -322,7 +322,7 @@ static int column_before(struct tui_column *col, const struct tui_data *d, const
 		since_ns = i ? r->sampling.gaps[i - 1].end_ns - t0_ns : 0;
 		until_ns = r->sampling.gaps[i].begin_ns - t0_ns;
 	}
-	for (uint64_t span = until_ns - since_ns; data && span; span *= 4) { /* of what is long ago less is kept */
+	for (uint64_t span = until_ns - since_ns; data && span; span *= 4) { /* less is kept of older times */
 		since_ns = until_ns > span ? until_ns - span : 0;
 		if (tui_hist__get(data->hist, since_ns, until_ns, &comp)) {
 			*col = (struct tui_column){ .is_known = 1, .top = comp.sum };
@@ -379,7 +379,7 @@ static int is_line(const struct canvas *c, unsigned x, unsigned y, unsigned cols
 	return !cols;
 }
 
-/* In a word, behind the dashes or before them, where nothing else stands. */
+/* As a word, behind the dashes or before them, in free space. */
 static void say_settling(struct canvas *c, unsigned x, unsigned y, unsigned cols)
 {
 	static const char word[] = " settles ";
@@ -395,7 +395,7 @@ static void say_settling(struct canvas *c, unsigned x, unsigned y, unsigned cols
 		canvas__text(c, x + first - len + 1, y, len - 1, TUI_WARN, word + 1);
 }
 
-/* Where steps end, forward and backward begin; nothing where they are so close that no memory could be told apart. */
+/* Ends of steps, begins of forward and backward; nothing if they are too close to distinguish memory between them. */
 static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
 {
 	size_t end = r->marks.cnt, first, cnt = 0;
@@ -416,7 +416,7 @@ static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct wi
 		bool is_taken = i > first && k[-1].kind == MARK_STEP &&
 				window_col(w, k[-1].at.ts_ns - r->run.start_ts_ns) == col;
 
-		if (k->kind < MARK_MAX && (k->kind != MARK_FW_START || !is_taken)) /* the step's end says it, too */
+		if (k->kind < MARK_MAX && (k->kind != MARK_FW_START || !is_taken)) /* the step's end shows it, too */
 			canvas__set(c, x + col, y, chars[k->kind], TUI_DIM, TUI_PLAIN);
 	}
 }
@@ -437,7 +437,7 @@ static void draw_time(struct canvas *c, struct rect at, const struct window *w, 
 		snprintf(text, sizeof(text), "0 ");
 	canvas__text(c, x, y, w->cols, TUI_DIM, text);
 	draw_settling(c, x, y, w, r);
-	if (w->to_ns > w->now_ns || ui->is_held) /* there stands what is held */
+	if (w->to_ns > w->now_ns || ui->is_held) /* the held moment is there */
 		return;
 	snprintf(text, sizeof(text), " %s", w->from_ns ? ui->is_live ? "now" : "end" : fmt_ns(a, w->now_ns));
 	if (w->cols > 24)
@@ -449,7 +449,7 @@ static int is_word(const struct canvas *c, unsigned x, unsigned y)
 	return canvas__at(c, x, y)->cp < 0x2190; /* below arrows and lines */
 }
 
-/* A flag in the middle of a word would be read as a part of it: all of the word goes, to the line on both sides. */
+/* A flag in the middle of a word would look like a part of it: the whole word is replaced by the line. */
 static void put_flag(struct canvas *c, unsigned x, unsigned y, unsigned cols, unsigned col, uint32_t cp, uint8_t style)
 {
 	unsigned first = col, end = col;
@@ -497,7 +497,7 @@ static const struct step_marks *step_at(const struct report *r, uint64_t rel_ns)
 	return NULL;
 }
 
-/* Once the recording was read up to the held moment, it is known what lived at it, and not only near it. */
+/* Once the recording was read up to the held moment, its exact live bytes are known, not only those near it. */
 static void column_then(struct tui_column *col, struct tui_ui *ui, const struct tui_data *d, const struct report_dev *dev)
 {
 	const struct report *then;
@@ -522,7 +522,7 @@ static unsigned settle_held(struct tui_ui *ui, const struct window *w)
 
 #define HELD_COLS 52 /* of " 12.3 s, step 123456: 12.3 MiB, up to 28.0 MiB " */
 
-/* "12.3 MiB, up to 28.0 MiB": what the tables sum up to, and, where there is room, the exact maximum of the column's time. */
+/* "12.3 MiB, up to 28.0 MiB": the tables' sum, and, if there is room, the exact maximum of the column's time. */
 static void put_bytes(char *text, size_t size, const struct tui_column *column, int is_narrow)
 {
 	uint64_t sum = 0;
@@ -536,7 +536,7 @@ static void put_bytes(char *text, size_t size, const struct tui_column *column, 
 		snprintf(text, size, "%s", fmt_bytes(a, sum));
 }
 
-/* On the line of time: when, in which step, and how much. */
+/* On the line of time: time, step and bytes. */
 static void draw_held(struct canvas *c, struct rect at, const struct window *w, const struct report *r, unsigned col,
 		      const struct tui_column *column)
 {

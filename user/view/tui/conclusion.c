@@ -74,14 +74,14 @@ static size_t cut_len(const char *text, size_t len, unsigned cols)
 	return at;
 }
 
-/* One that is wider than the screen is several lines for a shell, too: each but the last ends with a backslash. */
+/* A command wider than the screen is several lines for a shell: each but the last ends with a backslash. */
 static void put_command(struct canvas *c, struct rect *at, const char *text)
 {
 	while (*text && at->h) {
 		size_t len = words_len(text, at->w - 4);
 		const char *rest = text + len + strspn(text + len, " ");
 
-		for (size_t part; len; text += part, len -= part) { /* a word that is too long is cut, and is no command then */
+		for (size_t part; len; text += part, len -= part) { /* too long a word is cut, and is then no command */
 			part = cut_len(text, len, at->w - 4);
 			put_line(c, at, TUI_KEY, 2, part, text, part == len && *rest ? " \\" : "");
 		}
@@ -125,7 +125,7 @@ static unsigned put_all(struct canvas *c, const struct verdict *v)
 
 /* --- what has room above the chart --------------------------------------------------------------------------- */
 
-/* What an entry says, or what is next: lines that it takes, and those that it is given. */
+/* The text of an entry, or its next command: lines that it needs, and lines that it gets. */
 struct piece {
 	char text[VERDICT_BYTES + 16];
 	enum tui_style style;
@@ -167,8 +167,8 @@ static void piece__give(struct piece *p, unsigned most, unsigned *left)
 }
 
 /*
- * Whoever looks wants the worst and what to do about it, then what else there is, in a line each, then what to do about that;
- * what is left makes the first ones whole. What tracing cost stands in the last line but one of the screen.
+ * First the worst and its remedy, then the others, in a line each, then their remedies; spare lines make the first ones
+ * whole. The cost of tracing stands in the last line but one of the screen.
  */
 static unsigned pieces__share(struct pieces *all, const struct verdict *v, unsigned cols, unsigned lines)
 {
@@ -214,7 +214,7 @@ static void put_piece(struct canvas *c, struct rect *at, const struct piece *p)
 	}
 }
 
-/* Returns how many lines more all of it has. */
+/* Returns the number of further lines. */
 static unsigned put_short(struct canvas *c, const struct verdict *v, unsigned lines)
 {
 	struct rect at = { 0, 0, c->w, c->h };

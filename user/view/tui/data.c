@@ -7,7 +7,7 @@
 #include "view/report_words.h"
 #include "view/tui/ui.h"
 
-#define RATE_NS 1000000000ull /* numbers that change more often cannot be read */
+#define RATE_NS 1000000000ull /* faster changing numbers cannot be read */
 
 const struct tui_dev_data *tui_data__dev(const struct tui_data *d, uint8_t dev)
 {

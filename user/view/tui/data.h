@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tui_data: what reports said so far: the latest, histories, rates between them. Reads no clock. */
+/* tui_data: data of the reports so far: the latest, histories, rates between them. Reads no clock. */
 #ifndef MT_VIEW_TUI_DATA_H
 #define MT_VIEW_TUI_DATA_H
 
@@ -39,7 +39,7 @@ int tui_data__add(struct tui_data *d, struct report *r, int with_rates);
 int tui_data__sample(struct tui_data *d, const struct report *r);
 void tui_data__mark(struct tui_data *d);
 /*
- * The report of a held moment that was read last, while one is held: of then_ns, which a next one replaces once it is read too.
+ * The last report read of a held moment, while one is held: that of then_ns, until the next one is read.
  * NULL: there is none.
  */
 const struct report *tui_data__then(const struct tui_data *d, const struct tui_ui *ui);

@@ -15,7 +15,7 @@
 
 #define COSTS_COLS 58 /* of the honesty line; losses take the rest */
 
-/* From the right: what is drawn there, and how much of the line is left. */
+/* Draws at the right end, and shortens the rest of the line. */
 static unsigned put_right(struct canvas *c, struct rect *at, enum tui_style style, const char *text)
 {
 	unsigned cols;
@@ -48,7 +48,7 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 	if (words->is_recording)
 		put_right(c, &at, TUI_BAD, "\xe2\x97\x8f rec");
 	put_right(c, &at, TUI_TITLE, fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
-	if (r->sampling.is_on && at.w > 40) { /* what stands below is of these alone: never unsaid */
+	if (r->sampling.is_on && at.w > 40) { /* the values below are of these alone: always shown */
 		snprintf(text, sizeof(text), "traced %s of %s steps", fmt_count(a, (double)r->sampling.steps_traced),
 			 fmt_count(b, (double)r->sampling.steps_seen));
 		put_right(c, &at, TUI_WARN, text);
@@ -97,7 +97,7 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		return;
 	for (size_t i = 0; i < r->devs_cnt && x < end && at.w > 24; i++) {
 		snprintf(text, sizeof(text), " %s ", dev_name(r->devs[i].dev, name));
-		if (i + 6 < ui->dev) /* so many that the chosen one would not be seen */
+		if (i + 6 < ui->dev) /* too many to show the chosen one */
 			continue;
 		x += canvas__text(c, x, at.y, end - x, i == ui->dev ? TUI_TAB_ON : TUI_TAB, text) + 1;
 	}
@@ -150,7 +150,7 @@ static unsigned tabs_from(unsigned first, unsigned width)
 	return i - first;
 }
 
-/* What the table is of, where a moment is held and it could be of that: "" where that goes without saying. */
+/* The moment of the table, if one is held and the table could be of it; else "". */
 static void say_moment(char *text, size_t size, const struct tui_ui *ui, const struct tui_data *d)
 {
 	const struct report *then = tui_data__then(d, ui);
@@ -294,7 +294,7 @@ void tui_keys__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 		canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_DIM, " back");
 		return;
 	}
-	if (ui->filter[0]) { /* rows are missing: never unsaid */
+	if (ui->filter[0]) { /* rows are missing: always shown */
 		const struct tui_tab_state *t = tui_ui__table(ui);
 
 		snprintf(text, sizeof(text), "/%s", ui->filter);

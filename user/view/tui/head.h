@@ -18,12 +18,12 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
 		    const struct report *r);
 /*
- * conclusion.c: as many of the verdict's lines as there is room for, and how many more there are. Where the user wants
- * all of it: that of losses and cost, too, commands on lines of their own, a blank line between sentences. 0 or -ENOMEM.
+ * conclusion.c: as many of the verdict's lines as there is room for, and the number of the others. If all of it was
+ * asked for: losses and cost, too, commands on lines of their own, a blank line between sentences. 0 or -ENOMEM.
  */
 int tui_verdict__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct report *r,
 		      const struct tui_words *words);
-/* And at the right what the table is of, where a moment is held. */
+/* And at the right the table's moment, if one is held. */
 void tui_tabs__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d);
 void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);
 void tui_keys__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_words *words);

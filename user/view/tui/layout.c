@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * When there is little room, what memtrace owes goes last: the live bytes, the losses and the cost
- * stay; then rows of the table, then the chart, then the line of keys and the title.
+ * When there is little room, the live bytes, the losses and the cost are kept first; then rows of
+ * the table, then the chart, then the line of keys and the title.
  */
 #include "view/tui/layout.h"
 

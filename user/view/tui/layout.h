@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tui_layout: which part of the screen is where. A part that has no room has height or width 0. */
+/* tui_layout: places of the parts of the screen. A part without room has height or width 0. */
 #ifndef MT_VIEW_TUI_LAYOUT_H
 #define MT_VIEW_TUI_LAYOUT_H
 

@@ -24,7 +24,7 @@ void tui_pick__init(struct tui_pick *p, const char *title, char *const *lines, s
 
 /* --- keys ------------------------------------------------------------------------------------------------- */
 
-/* The cursor follows what is typed, where there is such a row. */
+/* The cursor follows the typed number, if there is such a row. */
 static void pick__type(struct tui_pick *p, uint32_t key)
 {
 	size_t len = strlen(p->typed);
@@ -141,8 +141,8 @@ static int pick__ask(struct tui_pick *p, int signals)
 }
 
 /*
- * A signal is seen, but not taken: it is there when the terminal is as it was and nothing blocks it any more, and does what it
- * would have done before: ncurses has handlers of its own, which would end the program with an exit code.
+ * A signal is noticed but stays pending: it acts once the terminal is restored and it is no longer blocked, with its usual
+ * effect: ncurses has handlers of its own, which would end the program with an exit code.
  */
 int tui_pick(struct tui_pick *p, int want_color)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * tui_pick: a list on the whole screen, of which one row is chosen: by its number or with the arrow keys. Keys and drawing know
- * no terminal; tui_pick() has one, and gives it back on every way out.
+ * tui_pick: a list on the whole screen, to choose one row by its number or with the arrow keys. Keys and drawing use no
+ * terminal; tui_pick() has one, and restores it on every return.
  */
 #ifndef MT_VIEW_TUI_PICK_H
 #define MT_VIEW_TUI_PICK_H
@@ -15,11 +15,11 @@ struct canvas;
 
 struct tui_pick {
 	const char *title;
-	char *const *lines; /* borrowed: the columns' heads, rows, and what else there is to say */
+	char *const *lines; /* borrowed: the columns' heads, rows, and further lines */
 	size_t lines_cnt, rows_cnt;
 	struct tui_tab_state rows;
 	char typed[8];	/* a number, so far */
-	char wrong[40]; /* what was typed and is none */
+	char wrong[40]; /* typed, but not a number of a row */
 };
 
 enum tui_picked { TUI_PICK_GOES_ON = 0, TUI_PICKED, TUI_PICK_LEFT };

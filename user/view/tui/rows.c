@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tui_rows: which tables there are and what goes into their rows. What only the terminal interface has stands here. */
+/* tui_rows: the tables and the contents of their rows. Tables that only the terminal interface has are here. */
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
@@ -14,7 +14,7 @@
 #include "view/tables/tables.h"
 #include "view/tui/table.h"
 
-/* What shares are of: the peak, or what was live at the moment that is held. */
+/* The whole of shares: the peak, or the live bytes of the held moment. */
 static uint64_t whole_of(const struct drawn *d)
 {
 	uint64_t sum = 0;
@@ -150,7 +150,7 @@ static int has_earlier(const struct report *r, size_t block)
 	return 0;
 }
 
-/* A report has no table of threads: these are those that made the largest blocks at the peak, and what is beside these. */
+/* A report has no table of threads: these made the largest blocks at the peak, and the rest is one row. */
 static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	const struct report *r = d->r;
@@ -286,9 +286,9 @@ static void fill_stacks(struct tui_rows *rows, struct drawn *d, const struct rep
 		tui_rows__add(rows, d, &d->r->stacks.rows[i]);
 }
 
-/* --- what the trace rests on ------------------------------------------------------------------------- */
+/* --- coverage and cost of the trace ------------------------------------------------------------------ */
 
-/* A number that is not told is empty. */
+/* An unknown number is empty. */
 struct rest {
 	const char *about, *what;
 	uint64_t count, ns;

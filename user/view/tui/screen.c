@@ -55,7 +55,7 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 			tui_help__draw(c, room, ui);
 		else
 			err = tui_verdict__draw(c, (struct rect){ 1, top, c->w > 2 ? c->w - 2 : 0, room.h }, ui, r, words);
-		tui_keys__draw(c, l.keys, ui, words); /* after the verdict: it tells how many lines it has */
+		tui_keys__draw(c, l.keys, ui, words); /* after the verdict, which sets its number of lines */
 		return err;
 	}
 	err = tui_verdict__draw(c, l.verdict, ui, r, words);
@@ -64,6 +64,6 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 	is_held = tui_chart__draw(c, l.chart, ui, d, r, dev, &held);
 	tui_cats__draw(c, l.cats, ui, r, dev, is_held ? &held : NULL);
 	err = l.table.h ? draw_table(c, &l, ui, d, r, dev) : 0;
-	tui_keys__draw(c, l.keys, ui, words); /* after the table: it tells how many rows match */
+	tui_keys__draw(c, l.keys, ui, words); /* after the table, which sets the number of matching rows */
 	return err;
 }

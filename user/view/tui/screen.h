@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tui_screen: a whole screen from what was chosen and what is known, onto a canvas of any size. */
+/* tui_screen: a whole screen from the user's choices and the data, onto a canvas of any size. */
 #ifndef MT_VIEW_TUI_SCREEN_H
 #define MT_VIEW_TUI_SCREEN_H
 

@@ -20,7 +20,7 @@ struct order {
 	int is_text, is_up;
 };
 
-/* The largest number, the first letter on top; equal rows stay as they were added, so they do not dance. */
+/* The largest number, the first letter on top; equal rows stay in the order in which they were added. */
 static int row_cmp(const void *pa, const void *pb, void *ctx)
 {
 	const struct tui_row *ra = pa, *rb = pb;

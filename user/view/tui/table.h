@@ -30,7 +30,7 @@ struct tui_rows {
 	size_t cnt, cap;
 	uint64_t whole;
 	const char *empty; /* where it depends on the report */
-	uint8_t is_then; /* from a report of the held moment; the caller's to say before they are filled */
+	uint8_t is_then; /* from a report of the held moment; set by the caller before they are filled */
 	char **texts; /* made for this table, owned */
 	size_t texts_cnt, texts_cap;
 	int err;
@@ -38,16 +38,16 @@ struct tui_rows {
 
 struct tui_table {
 	const char *name;
-	const char *empty; /* said when there is no row; NULL: the rows' own */
+	const char *empty; /* shown if there is no row; NULL: the rows' own */
 	const struct table *table;
 	void (*fill)(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev);
-	uint8_t follows; /* a held moment: a report says this of what was live then, not of the peak alone */
+	uint8_t follows; /* a held moment: a report has this also for blocks live then, not only for the peak */
 };
 
 extern const struct tui_table tui_tables[TUI_TABS];
 
 void tui_rows__fill(struct tui_rows *rows, const struct tui_table *t, const struct report *r, const struct report_dev *dev);
-/* Lasts until the next one; a row that nobody sees: no memory, kept in err */
+/* Valid until the next one; without memory err is set, and the row is not shown. */
 struct tui_row *tui_rows__add(struct tui_rows *rows, const struct drawn *d, const void *row);
 void tui_rows__done(struct tui_rows *rows);
 

@@ -15,7 +15,7 @@
 #include "view/tui/canvas.h"
 #include "view/tui/ui.h"
 
-#include <curses.h> /* last: with <term.h> it makes macros of plain words */
+#include <curses.h> /* last: with <term.h> it defines plain words as macros */
 #include <term.h>
 
 #define ESC_DELAY_MS 25 /* how long an Esc may be the beginning of an arrow key */
@@ -63,17 +63,17 @@ static const struct look {
 static struct {
 	SCREEN *screen;
 	int has_color, is_256;
-	short pairs[TUI_STYLES][TUI_STYLES + 1]; /* by style and what is behind it; the last: selected */
+	short pairs[TUI_STYLES][TUI_STYLES + 1]; /* by style and background; the last: selected */
 	short pairs_cnt;
 	struct termios before;
-	char leave[128]; /* what puts the screen back, for a crash */
+	char leave[128]; /* restores the screen, for a crash */
 	size_t leave_len;
 	struct sigaction stop, crash[5];
 } term;
 
 /* --- fit? ---------------------------------------------------------------------------------------------- */
 
-/* sudo and containers often have no locale; terminals of today speak UTF-8 all the same. */
+/* sudo and containers often have no locale; today's terminals use UTF-8 even so. */
 static int has_utf8(void)
 {
 	if (!setlocale(LC_CTYPE, ""))
@@ -115,7 +115,7 @@ static void on_crash(int sig)
 {
 	(void)!write(STDOUT_FILENO, term.leave, term.leave_len);
 	(void)tcsetattr(STDIN_FILENO, TCSANOW, &term.before);
-	raise(sig); /* SA_RESETHAND: as if nobody had caught it */
+	raise(sig); /* SA_RESETHAND: as if it had not been caught */
 }
 
 static void remember_string(const char *cap)
@@ -139,7 +139,7 @@ static void crash_handlers(void)
 	remember_string(exit_ca_mode);
 	for (unsigned i = 0; i < 5; i++)
 		sigaction(crash_signals[i], &sa, &term.crash[i]);
-	/* Stopped, memtrace would let its rings run over: Ctrl-Z is not heard. */
+	/* If it were stopped, memtrace's rings would overflow: Ctrl-Z is ignored. */
 	sa = (struct sigaction){ .sa_handler = SIG_IGN };
 	sigaction(SIGTSTP, &sa, &term.stop);
 }
@@ -300,5 +300,5 @@ uint32_t tui_term_key(void)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i].theirs == ch)
 			return keys[i].ours;
-	return TUI_KEY_RESIZE; /* a key that means nothing: draw again */
+	return TUI_KEY_RESIZE; /* a key without a meaning: draw again */
 }

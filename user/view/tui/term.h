@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * tui_term: the one place that knows ncurses: shows a canvas, reads keys, and gives the terminal back
- * as it was, after a crash too. There is one terminal, so there is one of it.
+ * tui_term: the only user of ncurses: shows a canvas, reads keys, and restores the terminal, after a
+ * crash too. There is one terminal, so there is one of it.
  */
 #ifndef MT_VIEW_TUI_TERM_H
 #define MT_VIEW_TUI_TERM_H
@@ -16,7 +16,7 @@ struct canvas;
 /* Can stdin and stdout be taken over: a terminal that can place its cursor, large enough, UTF-8? */
 int tui_term_fits(void);
 int tui_term_open(int want_color); /* 0 or -ENOTTY */
-void tui_term_close(void);	    /* NULL-safe in spirit: nothing open, nothing done */
+void tui_term_close(void);	    /* nothing is done if it is not open */
 int tui_term_has_color(void);
 int tui_term_has_eighths(void);
 void tui_term_size(unsigned *ret_w, unsigned *ret_h); /* as it is now */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * tui: the terminal interface: reports and keys in, the screen and the user's wishes out. Reads no clock
+ * tui: the terminal interface: reports and keys in, the screen and the user's requests out. Reads no clock
  * but the reports'. One at a time: there is one terminal.
  */
 #ifndef MT_VIEW_TUI_TUI_H
@@ -22,17 +22,17 @@ int tui_fits(void);
 struct tui *tui__new(const struct tui_opts *opts); /* takes nothing over yet; NULL: no memory */
 void tui__free(struct tui *t);			    /* the terminal is as it was; NULL is fine */
 int tui__open(struct tui *t);			    /* takes the terminal: 0 or -errno; again is fine */
-/* A new report, which is ours from now on, also after a failure; drawn at once. 0 or -ENOMEM. */
+/* A new report, owned by t from now on, also after a failure; drawn at once. 0 or -ENOMEM. */
 int tui__show(struct tui *t, struct report *r);
 /* A report on the way to the one that will be shown: its numbers go into the chart. 0 or -ENOMEM. */
 int tui__sample(struct tui *t, const struct report *r);
 /* stdin has something to read, or the window another size: bits of enum tui_action, or -ENOMEM. */
 int tui__input(struct tui *t);
-/* 1: a recording's moment is held that was not read yet, so many ns after the start. Else 0. */
+/* 1: the held moment was not read from the recording yet; *ret_rel_ns after the start. Else 0. */
 int tui__wants(const struct tui *t, uint64_t *ret_rel_ns);
-/* How much of the way to it was read; draws. */
+/* Shows how much of the way to it was read; draws. */
 int tui__reading(struct tui *t, unsigned percent);
-/* What the recording says of it, ours from now on; NULL: it could not be read. */
+/* The recording's report of it, owned by t from now on; NULL: it could not be read. */
 int tui__then(struct tui *t, uint64_t rel_ns, struct report *then);
 void tui__mark(struct tui *t); /* at the last report's time */
 /* For the last line, from the next draw on; copied. NULL: none. */

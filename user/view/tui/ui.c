@@ -14,14 +14,14 @@ uint64_t tui_span_ns(unsigned span)
 	return span < SPANS ? spans_s[span] * 1000000000ull : 0;
 }
 
-/* The columns that sort at first: what was most at the peak: live bytes change too fast to be read sorted. */
+/* The columns that sort at first: by bytes at the peak: live bytes change too fast to be read sorted. */
 static const uint8_t sort_first[TUI_TABS] = {
 	[TUI_OPS] = 2, [TUI_REGIONS] = 3, [TUI_PEAK] = 2, [TUI_BLOCKS] = 0, [TUI_THREADS] = 3, [TUI_PROCS] = 5,
 	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2, [TUI_STEPS] = 0, [TUI_SAVED] = 3, [TUI_LEAKS] = 1,
 	[TUI_STACKS] = 1,
 };
 
-/* Of a held moment: what lived then. */
+/* Of a held moment: by bytes live then. */
 static const uint8_t sort_then[TUI_TABS] = {
 	[TUI_OPS] = 1, [TUI_REGIONS] = 2, [TUI_PROCS] = 4, [TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2,
 	[TUI_STACKS] = 1,
@@ -167,7 +167,7 @@ static void ui__hold(struct tui_ui *ui, int is_back)
 		ui->is_held = 0;
 }
 
-/* Less of the time, or more: spans that are longer than the trace is would show nothing else, and are passed over. */
+/* A shorter span, or a longer one: spans longer than the trace would show nothing more, and are passed over. */
 static void ui__span(struct tui_ui *ui, int by)
 {
 	unsigned span = ui->span;
@@ -185,7 +185,7 @@ static void ui__span(struct tui_ui *ui, int by)
 	}
 }
 
-/* What is shown and how. 0: not such a key. */
+/* Keys for what is shown and how. 0: not such a key. */
 static int ui__view_key(struct tui_ui *ui, uint32_t key)
 {
 	struct tui_tab_state *t = tui_ui__table(ui);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * tui_ui: what the user has chosen, and what a key changes. No terminal and no report in it: keys in,
- * state out. What the drawing finds out (how many rows there are) it writes back, so that the cursor
- * stays inside.
+ * tui_ui: the user's choices, and the effects of keys. No terminal and no report in it: keys in,
+ * state out. Drawing writes back what it finds (the number of rows), so that the cursor stays inside.
  */
 #ifndef MT_VIEW_TUI_UI_H
 #define MT_VIEW_TUI_UI_H
@@ -12,7 +11,7 @@
 
 #include "view/tui/layout.h"
 
-/* What a trouble is looked for in stands first, where 80 columns and a digit reach; what is for few jobs alone stands last. */
+/* The main tables for finding a problem stand first, where 80 columns and a digit reach; those for few jobs stand last. */
 enum tui_tab {
 	TUI_PEAK = 0, TUI_LEAKS, TUI_MODULES, TUI_OPS, TUI_STACKS, TUI_BLOCKS, TUI_STEPS, TUI_SEGMENTS, TUI_PROCS, TUI_TRACE,
 	TUI_NAMES, TUI_SAVED, TUI_REGIONS, TUI_THREADS, TUI_COMPILES, TUI_PLACES,
@@ -27,7 +26,7 @@ enum tui_key {
 #define TUI_KEY_ESC 0x1b
 #define TUI_KEY_ENTER '\n'
 
-/* What the caller is to do. */
+/* Actions for the caller. */
 enum tui_action { TUI_QUIT = 1, TUI_DO_MARK = 2, TUI_DO_RECORD = 4, TUI_DO_TRACE = 8 };
 
 #define TUI_FILTER_MAX 64
@@ -37,7 +36,7 @@ struct tui_tab_state {
 	int is_up;     /* smallest first */
 	size_t row;    /* the cursor */
 	size_t top;    /* first row shown */
-	size_t rows;   /* told by the drawing: rows there are … */
+	size_t rows;   /* set by the drawing: number of rows … */
 	unsigned page; /* … and rows that fit */
 	unsigned cols; /* columns that can sort */
 };
@@ -47,16 +46,16 @@ struct tui_ui {
 	struct tui_tab_state then_tabs[TUI_TABS]; /* the same tables of a held moment: they have other columns */
 	enum tui_tab tab;
 	size_t dev;	/* index into the report's devices; the drawing keeps it inside */
-	size_t devs;	/* told by the drawing */
+	size_t devs;	/* set by the drawing */
 	unsigned span;	/* of the chart, see tui_span_ns */
 	int is_held;	/* a moment of the chart is looked at: the one in whose column … */
 	uint64_t held_ns; /* … this is, since the start */
-	int has_moment;	    /* told by the drawing: it was traced, … */
+	int has_moment;	    /* set by the drawing: it was traced, … */
 	uint64_t moment_ns; /* … and this is the highest known one of its column */
-	int is_then;	    /* told by the drawing: the table shows it */
+	int is_then;	    /* set by the drawing: the table shows it */
 	struct tui_tab_state verdict; /* its lines, while is_verdict */
-	uint64_t col_ns, now_ns, peak_ns; /* told by the drawing: a column's time; the trace's so far; when it was highest */
-	uint32_t cats;	/* told by the drawing: bits of the categories that the chart shows */
+	uint64_t col_ns, now_ns, peak_ns; /* set by the drawing: a column's time; the trace's so far; the peak's */
+	uint32_t cats;	/* set by the drawing: bits of the categories that the chart shows */
 	enum tui_chart_size chart;
 	int is_live;	/* else a recording: nothing to pause, mark or record */
 	int is_paused, is_help, is_verdict, is_detail, is_typing;
