@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * array: room for more in an array whose owner keeps it as a pointer, a count and a capacity, all 0 at first; and the
- * order of arrays whose elements are, or begin with, a number.
+ * array: room for more in an array whose owner keeps it as a pointer, a count and a capacity, all 0 at first; and the order of
+ * arrays whose elements are, or begin with, a number.
  */
 #ifndef MT_BASE_ARRAY_H
 #define MT_BASE_ARRAY_H
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes it twice as large, and again, until `more` fit, from `first` entries on. false: no memory; then it is as it was. */
+/* Doubles the capacity until `more` fit, starting at `first` entries. false: no memory; nothing is changed then. */
 #define array_has_room_for(v, cnt, more, cap, first)                                     \
 	__extension__({                                                                  \
 		size_t need_ = (size_t)(cnt) + (more), room_ = (cap) ? (cap) : (first);  \
@@ -28,10 +28,10 @@
 	})
 #define array_has_room(v, cnt, cap, first) array_has_room_for(v, cnt, 1, cap, first)
 
-/* Of one without a capacity, to which few are added: it is made one larger. */
+/* For an array without a capacity, with few additions: makes it one entry larger. */
 #define array_has_one_more(v, cnt) array_resized(v, (size_t)(cnt) + 1)
 
-/* Of one that is looked up in by index: as large that `at` is in it, new entries all 0. */
+/* For an array that is accessed by index: makes it large enough for `at`, new entries all 0. */
 #define array_reaches(v, cap, at, first)                                                 \
 	__extension__({                                                                  \
 		size_t had_ = (cap);                                                     \
@@ -51,11 +51,11 @@
 		all_ != NULL;                                                            \
 	})
 
-/* What a comparator returns for two numbers; several keys are `cmp_down(a->bytes, b->bytes) ?: cmp_up(a->id, b->id)`. */
+/* Comparator results for two numbers; several keys are `cmp_down(a->bytes, b->bytes) ?: cmp_up(a->id, b->id)`. */
 #define cmp_up(a, b) (((a) > (b)) - ((a) < (b)))
 #define cmp_down(a, b) cmp_up(b, a)
 
-/* For qsort and bsearch: upwards by a number, or by a text, which is what an element begins with. */
+/* For qsort and bsearch: ascending by a number, or by a text, with which an element begins. */
 static inline int u64_cmp(const void *a, const void *b)
 {
 	return cmp_up(*(const uint64_t *)a, *(const uint64_t *)b);

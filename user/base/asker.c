@@ -17,7 +17,7 @@
 
 #define GID_NOBODY 65534
 
-/* A decimal number of a user or group; -1 is what system calls take for "leave it". */
+/* A decimal number of a user or group; -1 is excluded, as system calls take it for "no change". */
 static int id_parse(const char *text, unsigned *ret)
 {
 	unsigned long v;
@@ -34,8 +34,8 @@ static int id_parse(const char *text, unsigned *ret)
 }
 
 /*
- * Another user's are asked of the name service, which loads the machine's libraries for that: also into a bundle, which has
- * its own C library. One's own the kernel knows.
+ * Groups of another user come from the name service, which loads the machine's libraries for that: also into a bundle, which
+ * has its own C library. Those of this process come from the kernel.
  */
 static void asker__fill_groups(struct asker *a)
 {
@@ -69,7 +69,7 @@ void asker__find(struct asker *ret)
 		ret->is_other = 1;
 	}
 	pw = getpwuid(ret->uid);
-	if (ret->is_other) /* a user whose group is not known is a user all the same, and not root */
+	if (ret->is_other) /* a user with an unknown group still is that user, and not root */
 		ret->gid = !id_parse(getenv("SUDO_GID"), &gid) ? gid : pw ? pw->pw_gid : GID_NOBODY;
 	asker__from_passwd(ret, pw);
 }
@@ -97,7 +97,7 @@ int asker__become(const struct asker *a, struct err *err)
 	if (setgroups(a->groups_cnt, a->groups) < 0 || setresgid(a->gid, a->gid, a->gid) < 0 ||
 	    setresuid(a->uid, a->uid, a->uid) < 0)
 		return err_set(err, -errno, "becoming user %u: %s", (unsigned)a->uid, strerror(errno));
-	if (!setresuid(0, 0, 0)) /* must not work any more */
+	if (!setresuid(0, 0, 0)) /* must no longer work */
 		return err_set(err, -EPERM, "becoming user %u: root can still be had", (unsigned)a->uid);
 	return 0;
 }

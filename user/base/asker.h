@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * asker: on whose behalf this process runs, and how it gives away what it does not need.
+ * asker: the user on whose behalf this process runs, and how it gives away rights that it does not need.
  *
- * `sudo memtrace …` is root for somebody: files belong to that user, launched commands run as that user. Without sudo
- * the asker is who runs us. Changes made here are for good and for all threads: call them before there are any.
+ * `sudo memtrace …` is root for another user: files belong to that user, launched commands run as that user. Without sudo the
+ * asker is the user who runs us. Changes made here are for good and for all threads: call them before there are any.
  */
 #ifndef MT_BASE_ASKER_H
 #define MT_BASE_ASKER_H
@@ -20,27 +20,27 @@ struct err;
 struct asker {
 	uid_t uid;
 	gid_t gid;
-	gid_t groups[ASKER_GROUPS_MAX]; /* the primary one among them */
+	gid_t groups[ASKER_GROUPS_MAX]; /* includes the primary one */
 	size_t groups_cnt;
 	int is_other;		   /* we are root, and the asker is not */
 	char name[ASKER_NAME_MAX]; /* "" if the uid has none */
 };
 
-/* SUDO_UID and SUDO_GID (sudo, doas with keepenv) where we are root and the first is the number of a user; else ourselves. */
+/* SUDO_UID and SUDO_GID (sudo, doas with keepenv) if we are root and the first is a user's number; else ourselves. */
 void asker__find(struct asker *ret);
 /* A user by name or number, for --user. -ENOENT with a hint. */
 int asker__of(struct asker *ret, const char *name, struct err *err);
-/* uid, gid and groups become the asker's, real, effective and saved; capabilities go with them. Nothing if !is_other. */
+/* uid, gid and groups become the asker's, real, effective and saved; capabilities are lost. Nothing if !is_other. */
 int asker__become(const struct asker *a, struct err *err);
 
 /*
- * All capabilities go, the bounding and ambient ones too; no later exec brings one back (no_new_privs). The uid stays.
- * 0 or -errno.
+ * Drops all capabilities, the bounding and ambient ones too; no later exec brings one back (no_new_privs). The uid stays. 0 or
+ * -errno.
  */
 int privs_drop(void);
 /*
- * What no exec can bring back from now on, but for these (a bit a capability). Before another user is become: without
- * CAP_SETPCAP all stay, and only no_new_privs makes them worthless.
+ * Drops what an exec could bring back from now on, except `kept` (a bit per capability). Before changing to another user:
+ * without CAP_SETPCAP all stay, and only no_new_privs makes them useless.
  */
 void privs_drop_bounds(uint64_t kept);
 

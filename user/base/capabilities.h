@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* capabilities: those that <linux/capability.h> of Debian 11 and older does not have. */
+/* capabilities: those that <linux/capability.h> of Debian 11 and older lacks. */
 #ifndef MT_BASE_CAPABILITIES_H
 #define MT_BASE_CAPABILITIES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * clock: the one that events are in: CLOCK_MONOTONIC, in ns, as the BPF programs and perf's records have it. In a time
- * namespace (some containers) our own reading of it is shifted, theirs is not: clock_init finds by how much.
+ * clock: the clock of events: CLOCK_MONOTONIC, in ns, as the BPF programs and perf's records have it. In a time namespace (some
+ * containers) our own reading of it is shifted, theirs is not: clock_init finds the shift.
  */
 #ifndef MT_BASE_CLOCK_H
 #define MT_BASE_CLOCK_H
@@ -12,7 +12,7 @@
 
 #define NS_PER_S 1000000000ull
 
-extern int64_t clock_shift_ns; /* what a reading of ours is ahead by; 0 outside of time namespaces */
+extern int64_t clock_shift_ns; /* how far our readings are ahead; 0 outside of time namespaces */
 
 void clock_init(void); /* at the start, before rights and /proc are given away */
 
@@ -24,7 +24,7 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec - (uint64_t)clock_shift_ns;
 }
 
-/* Since the epoch, for what other machines are to know, too. */
+/* Since the epoch, for use on other machines, too. */
 static inline uint64_t clock_wall_ns(void)
 {
 	struct timespec ts;
@@ -33,7 +33,7 @@ static inline uint64_t clock_wall_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* CPU time of this thread: what something cost, whoever else wanted the CPU meanwhile. */
+/* CPU time of this thread: the cost of something, whatever else used the CPU meanwhile. */
 static inline uint64_t cpu_ns(void)
 {
 	struct timespec ts;
@@ -42,7 +42,7 @@ static inline uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* As our own system calls take it: for sleeping until then. */
+/* As our own system calls take it: to sleep until then. */
 static inline struct timespec clock_timespec(uint64_t at_ns)
 {
 	uint64_t own = at_ns + (uint64_t)clock_shift_ns;

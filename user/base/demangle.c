@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * libstdc++'s demangler, by the one entry that takes no memory: it hands out pieces, and a name whose
- * text explodes (substitutions can double it at every step) is left by a jump once the text is too long.
+ * libstdc++'s demangler, through the one entry that takes no memory: it passes the text on in pieces, and a name whose text
+ * explodes (substitutions can double it at every step) is abandoned by a longjmp once the text is too long.
  */
 #include "base/demangle.h"
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * "at::Tensor::item(bool) const" for its mangled name. The length of the text; 0: it is no C++ name, or the text has no room;
- * what buf holds then is not said.
+ * "at::Tensor::item(bool) const" for its mangled name. The length of the text; 0: it is no C++ name, or the text does not fit;
+ * the content of buf is undefined then.
  */
 size_t demangle_whole(char *buf, size_t size, const char *mangled);
 

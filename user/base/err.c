@@ -45,7 +45,7 @@ int err_hint(struct err *err, const char *fmt, ...)
 	va_list ap;
 
 	if (!err)
-		return -EIO; /* the code went with the message: yet never a success */
+		return -EIO; /* the code was lost with the message: still never a success */
 	va_start(ap, fmt);
 	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
 	va_end(ap);

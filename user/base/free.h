@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* free: free_all(a, b, …) gives each of them back, in that order; NULL is fine. */
+/* free: free_all(a, b, …) frees each of them, in that order; NULL is fine. */
 #ifndef MT_BASE_FREE_H
 #define MT_BASE_FREE_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * heap: an array kept as a binary heap, in which v[0] goes before all others. `before(a, b, …)` says whether *a goes before *b;
- * what follows it in a call is given to it as well.
+ * heap: an array kept as a binary heap, in which v[0] precedes all others. `before(a, b, …)`: does *a precede *b? The arguments
+ * after it in a call are passed to it as well.
  */
 #ifndef MT_BASE_HEAP_H
 #define MT_BASE_HEAP_H
 
 #include <stddef.h>
 
-/* v[at] is new, at the end: it goes up to where it belongs. */
+/* v[at] is new, at the end: moves it up to its place. */
 #define heap_up(v, at, before, ...)                                                                             \
 	do {                                                                                                    \
 		size_t at_ = (at);                                                                              \
@@ -19,7 +19,7 @@
 		(v)[at_] = moved_;                                                                              \
 	} while (0)
 
-/* v[at] was replaced by one that goes later: it goes down to where it belongs. v needs room for one even if cnt is 0. */
+/* v[at] was replaced by a later one: moves it down to its place. v needs room for one even if cnt is 0. */
 #define heap_down(v, cnt, at, before, ...)                                                                      \
 	do {                                                                                                    \
 		size_t at_ = (at), cnt_ = (cnt), below_;                                                        \
@@ -35,7 +35,7 @@
 		(v)[at_] = moved_;                                                                              \
 	} while (0)
 
-/* Of elements in any order. */
+/* Makes a heap of elements in any order. */
 #define heap_make(v, cnt, before, ...)                                                                          \
 	do {                                                                                                    \
 		for (size_t from_ = (cnt) / 2; from_--;)                                                        \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Open addressing, at most three quarters full, one slot after the other: eight slots lie in a cache line. A slot has half
- * of the hash, so neither growing nor closing a gap looks at what the numbers stand for, and a search looks at other things
- * than the one that it is for once in many thousand times. Removal shifts back what follows: no tombstones, so one that
- * churns for weeks is as fast as on its first day.
+ * Open addressing, at most three quarters full, with linear probing: eight slots are in a cache line. A slot has half of the
+ * hash, so neither growing nor closing a gap looks at the numbered things, and a search looks at a wrong one once in many
+ * thousand times. Removal shifts the following slots back: no tombstones, so an index that churns for weeks is as fast as on
+ * its first day.
  *
  * Measured beside the table of live blocks by tests/bench/bench_index.
  */
@@ -65,7 +65,7 @@ int index__add(struct index *x, uint64_t hash, uint32_t number)
 	return 0;
 }
 
-/* Its slot, or a free one: it is not there, which is the fault of who asks. */
+/* Its slot, or a free one if it is not there, which is the caller's error. */
 static uint32_t index__at(const struct index *x, uint64_t hash, uint32_t number)
 {
 	uint32_t at = (uint32_t)hash & x->mask;
@@ -83,7 +83,7 @@ void index__remove(struct index *x, uint64_t hash, uint32_t number)
 		return;
 	for (uint32_t at = (hole + 1) & mask; x->slots[at].number; at = (at + 1) & mask) {
 		if (((at - x->slots[at].hash) & mask) < ((at - hole) & mask))
-			continue; /* its home is behind the hole: it is found as it lies */
+			continue; /* its home is after the hole: it is found where it is */
 		x->slots[hole] = x->slots[at];
 		hole = at;
 	}

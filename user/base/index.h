@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * index: where things lie in an array, by the hash of each; the array is its owner's.
+ * index: the places of things in an array, by the hash of each; the array is its owner's.
  *
  *	uint32_t at = index_find(&places, hash_two(a, b), i, things[i].a == a && things[i].b == b);
  *
  *	if (at == INDEX_NONE && array_has_room(things, cnt, cap, 64) && !index__add(&places, hash_two(a, b), cnt))
  *		things[cnt++] = …;
  *
- * All 0 is an empty one. Hashes are those of base/seed.h: keys come from targets and files, and who knows the function
- * could choose keys that all fall into one place. It grows without end, by doubling: who lets others fill it has a limit of
- * its own, and counts what did not go in. For keys of 64 bits there is base/map.h.
+ * All 0 is an empty index. Hashes are those of base/seed.h: keys come from targets and files, and with a known function keys
+ * could be chosen that all fall into one place. It grows without bound, by doubling: an owner whose entries come from others
+ * has a limit of its own, and counts what is left out. For keys of 64 bits there is base/map.h.
  */
 #ifndef MT_BASE_INDEX_H
 #define MT_BASE_INDEX_H
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INDEX_NONE UINT32_MAX /* no number */
+#define INDEX_NONE UINT32_MAX /* none */
 
 struct index_slot {
 	uint32_t hash;	 /* its low half */
@@ -29,7 +29,7 @@ struct index {
 	uint32_t mask, cnt;
 };
 
-/* The number with that hash for which `is_it` holds, an expression in which it is called `i`; INDEX_NONE: there is none. */
+/* The number with that hash for which `is_it` holds, an expression that uses it as `i`; INDEX_NONE: none. */
 #define index_find(x, its_hash, i, is_it)                                                      \
 	__extension__({                                                                        \
 		const struct index *index_ = (x);                                              \
@@ -43,11 +43,11 @@ struct index {
 		i;                                                                             \
 	})
 
-/* It is not there yet. 0, or -ENOMEM: then it is as it was. */
+/* The number must not be there yet. 0, or -ENOMEM: then nothing is changed. */
 int index__add(struct index *x, uint64_t hash, uint32_t number);
-/* It is there, with that hash. */
+/* The number must be there, with that hash. */
 void index__remove(struct index *x, uint64_t hash, uint32_t number);
-/* What had this number, and is there with that hash, has another one now. */
+/* Changes a number that is there, with that hash, to another one. */
 void index__renumber(struct index *x, uint64_t hash, uint32_t number, uint32_t now);
 void index__clear(struct index *x); /* empty; keeps its memory */
 void index__done(struct index *x);
@@ -57,7 +57,7 @@ static inline uint32_t index__slots(const struct index *x)
 	return x->slots ? x->mask + 1 : 0;
 }
 
-/* So many more, when one is added. */
+/* The number of bytes that the next addition will take. */
 size_t index__growth(const struct index *x);
 
 static inline size_t index__bytes(const struct index *x)

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-#define HELD_MAX 260 /* what merge takes, and some */
+#define HELD_MAX 260 /* more than merge accepts */
 
 static struct {
 	const char *path;

@@ -20,7 +20,7 @@ enum log_level log_get_level(void)
 	return log_level;
 }
 
-/* Names in it may come from the target: nothing of theirs may steer the terminal, C1 (0x9b is "ESC [") neither. */
+/* Text may contain names from the target: they must not control the terminal, nor may C1 (0x9b is "ESC ["). */
 static void make_safe(char *line)
 {
 	size_t left = strlen(line), n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * log: talk on stderr, by level. Library rooms use debug and info only; errors travel in struct
- * err. Each .c file that logs says `#define LOG_MODULE "plan"` before including this.
+ * log: messages on stderr, by level. Library rooms use debug and info only; errors travel in struct err. Each .c file that logs
+ * defines `LOG_MODULE "plan"`, or its own name, before including this.
  */
 #ifndef MT_BASE_LOG_H
 #define MT_BASE_LOG_H

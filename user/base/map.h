@@ -10,8 +10,8 @@
  *
  *	row = map__put(&m, key);
  *
- * The rows lie side by side in the order in which they came, so going through them is the same in each run; one that is removed
- * has the last one come to its place. Any key may be one, 0 too. As an index (base/index.h), it grows without end.
+ * The rows are adjacent, in the order in which they were added, so a walk through them is the same in each run; the last row
+ * moves to the place of a removed one. Any key is valid, also 0. Like an index (base/index.h), it grows without bound.
  */
 #ifndef MT_BASE_MAP_H
 #define MT_BASE_MAP_H
@@ -39,7 +39,7 @@ static inline uint64_t map__key(const struct map *m, uint32_t number)
 	return *(const uint64_t *)map__at(m, number);
 }
 
-/* NULL: there is none. Good until the next put or remove. */
+/* NULL: not found. Valid until the next put or remove. */
 static inline void *map__find(const struct map *m, uint64_t key)
 {
 	uint32_t at = index_find(&m->index, hash_u64(key), i, map__key(m, i) == key);
@@ -47,12 +47,12 @@ static inline void *map__find(const struct map *m, uint64_t key)
 	return at == INDEX_NONE ? NULL : map__at(m, at);
 }
 
-void *map__put(struct map *m, uint64_t key); /* the row there is, or a new one of zeros; NULL: no memory */
+void *map__put(struct map *m, uint64_t key); /* the row of that key, or a new one of zeros; NULL: no memory */
 void map__remove(struct map *m, void *row);
 void map__clear(struct map *m); /* empty; keeps its memory */
 void map__done(struct map *m);
 size_t map__bytes(const struct map *m);
-/* So many more, when one comes whose key is not there. */
+/* The number of bytes that the next new key will take. */
 size_t map__growth(const struct map *m);
 
 #endif

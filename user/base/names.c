@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* An index over an append-only array; texts lie in chunks of 64 KiB that never move, so a returned pointer stays good. */
+/* An index over an append-only array; texts are in chunks of 64 KiB that never move, so a returned pointer stays valid. */
 #include "base/names.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "base/seed.h"
 
 #define CHUNK_BYTES (64u << 10)
-#define BYTES_MAX ((size_t)NAMES_MAX * NAME_BYTES_MAX) /* where nobody set a limit */
-#define SHARE 8	      /* an owner has at most a so-many-th of what is left */
-#define OWNERS_MAX 4096 /* further ones have one share together */
+#define BYTES_MAX ((size_t)NAMES_MAX * NAME_BYTES_MAX) /* if no limit was set */
+#define SHARE 8	      /* an owner has at most this part of what is left */
+#define OWNERS_MAX 4096 /* further ones share one owner's part */
 
 struct chunk {
 	struct chunk *next;
@@ -25,7 +25,7 @@ struct entry {
 	uint32_t len;
 };
 
-/* Who may choose names, and what they added. */
+/* An owner of names, and how much it added. */
 struct owner {
 	uint32_t id;
 	uint32_t cnt;
@@ -78,7 +78,7 @@ void names__free(struct names *n)
 	free(n);
 }
 
-/* INDEX_NONE: it is none yet. */
+/* INDEX_NONE: not added yet. */
 static uint32_t names__at(const struct names *n, const char *text, size_t len)
 {
 	return index_find(&n->by_text, hash_bytes(text, len), i,
@@ -121,7 +121,7 @@ name_id names__add_len(struct names *n, const char *text, size_t len)
 	at = names__at(n, text, len);
 	if (at != INDEX_NONE)
 		return (name_id){ at };
-	if (n->overflow.v) { /* full; below NAMES_MAX - 1 when "?" had been added before */
+	if (n->overflow.v) { /* full; below NAMES_MAX - 1 if "?" had been added before */
 		n->overflow_cnt++;
 		return n->overflow;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The asker's rights are taken for the calls that look at names, by the thread that makes them, and given back: the kernel
- * looks at fsuid, fsgid, groups and some capabilities of the calling thread. (glibc's setgroups would change all threads.)
+ * The asker's rights are taken for the calls that resolve names, by the calling thread, and given back: the kernel checks
+ * fsuid, fsgid, groups and some capabilities of the calling thread. (glibc's setgroups would change all threads.)
  *
  * Files without a name are O_TMPFILE's, linked when they are finished. File systems without it (NFS, old overlays) get
  * memtrace-1a2b3c4d.part instead, which stays if we are killed.
@@ -50,7 +50,7 @@ static struct __user_cap_header_struct cap_head(void)
 	return (struct __user_cap_header_struct){ .version = _LINUX_CAPABILITY_VERSION_3 };
 }
 
-/* Somebody with capabilities who is not root: files are opened without them. */
+/* For a user with capabilities who is not root: files are opened without them. */
 static int rights__no_caps(struct rights *was)
 {
 	struct __user_cap_header_struct head = cap_head();
@@ -77,7 +77,7 @@ static void rights__leave(const struct rights *was)
 		(void)syscall(SYS_capset, &head, was->caps);
 	if (!was->is_switched)
 		return;
-	(void)setfsuid(geteuid()); /* first: with it the capabilities that the next needs come back */
+	(void)setfsuid(geteuid()); /* first: it restores the capabilities that the next calls need */
 	(void)setfsgid(getegid());
 	(void)syscall(SYS_setgroups, (size_t)was->groups_cnt, was->groups);
 }
@@ -135,7 +135,7 @@ char *outfile_room(const char *path)
 	return len ? strndup(path, len) : strdup(".");
 }
 
-/* What the shell or our caller has opened for us; -1: it is no such name. */
+/* A descriptor that the shell or our caller opened for us; -1: no such name. */
 static int given_fd(const char *path)
 {
 	static const char *const dirs[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -169,9 +169,9 @@ static int outfile__taken(const struct outfile *f, struct err *err)
 	return err_hint(err, "it was left as it is: --force replaces it, or name another file with -o");
 }
 
-/* --- what is there ------------------------------------------------------------------------------------ */
+/* --- existing files ----------------------------------------------------------------------------------- */
 
-/* Could the asker write it himself, and does nobody write it now? */
+/* Could the asker write it without us, and is it not being written now? */
 static int outfile__check_old(const struct outfile *f, struct err *err)
 {
 	int fd = openat(f->dir_fd, base_of(f->path), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), r = 0;
@@ -196,13 +196,13 @@ static int outfile__open_stream(struct outfile *f, struct err *err)
 	f->fd = openat(f->dir_fd, base_of(f->path), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 	if (f->fd < 0)
 		return outfile__fail(f, -errno, err);
-	if (fstat(f->fd, &st) < 0 || S_ISREG(st.st_mode)) /* it was another thing a moment ago */
+	if (fstat(f->fd, &st) < 0 || S_ISREG(st.st_mode)) /* it was replaced a moment ago */
 		return outfile__taken(f, err);
 	f->is_stream = f->has_name = 1;
 	return 0;
 }
 
-/* 1: the name is free, or may be replaced; 0: it is open, as a stream. */
+/* 1: the name is free, or may be replaced; 0: it was opened, as a stream. */
 static int outfile__look(struct outfile *f, struct err *err)
 {
 	struct stat st;
@@ -227,7 +227,7 @@ static int outfile__look(struct outfile *f, struct err *err)
 
 /* --- making it ----------------------------------------------------------------------------------------- */
 
-/* Beside the file: memtrace-1a2b3c4d.part, which nobody has. name is f->part's last part. */
+/* In the same directory: memtrace-1a2b3c4d.part, an unused name. name is f->part's last part. */
 static int outfile__name_part(struct outfile *f)
 {
 	size_t dir = (size_t)(base_of(f->path) - f->path);
@@ -239,7 +239,7 @@ static int outfile__name_part(struct outfile *f)
 	return asprintf(&f->part, "%.*smemtrace-%08x.part", (int)dir, f->path, number) < 0 ? -ENOMEM : 0;
 }
 
-/* Made under such a name, by `make`. */
+/* Tries such names with `make`. */
 static int outfile__with_part(struct outfile *f, int (*make)(struct outfile *f))
 {
 	int r = -EEXIST;
@@ -301,7 +301,7 @@ static int outfile__rename(struct outfile *f)
 		r = renameat(f->dir_fd, from, f->dir_fd, to);
 	else
 		r = renameat2(f->dir_fd, from, f->dir_fd, to, RENAME_NOREPLACE);
-	if (r < 0 && errno == EINVAL) /* NFS knows links only, FAT renames only */
+	if (r < 0 && errno == EINVAL) /* NFS only supports links, FAT only renames */
 		r = linkat(f->dir_fd, from, f->dir_fd, to, 0) < 0 ? -1 : unlinkat(f->dir_fd, from, 0);
 	if (r < 0)
 		return -errno;
@@ -316,7 +316,7 @@ static int outfile__name(struct outfile *f)
 
 	if (!f->part && !f->how.force)
 		return outfile__link(f, base_of(f->path));
-	if (!f->part) /* a link does not replace: a name beside it first */
+	if (!f->part) /* a link does not replace: first a name in the same directory */
 		r = outfile__with_part(f, make_link);
 	return r < 0 ? r : outfile__rename(f);
 }
@@ -357,7 +357,7 @@ static int outfile__open_by_name(struct outfile *f, enum outfile_kind kind, stru
 	r = outfile__make(f, kind);
 	if (r < 0)
 		return r == -EEXIST ? outfile__taken(f, err) : outfile__fail(f, r, err);
-	(void)flock(f->fd, LOCK_EX | LOCK_NB); /* nobody else has it; where locks are not to be had it goes without */
+	(void)flock(f->fd, LOCK_EX | LOCK_NB); /* it is new, so this only fails where locks are not supported */
 	return 0;
 }
 
@@ -393,7 +393,7 @@ int outfile__open(struct outfile *ret, const char *path, enum outfile_kind kind,
 	return r;
 }
 
-/* --- what becomes of it ---------------------------------------------------------------------------------- */
+/* --- finishing ------------------------------------------------------------------------------------------- */
 
 int outfile__dir(const struct outfile *f)
 {
@@ -402,7 +402,7 @@ int outfile__dir(const struct outfile *f)
 	return fd < 0 ? -1 : fd;
 }
 
-/* A name is on the disk when its directory is. Directories that cannot be read, or synced, are as their system has them. */
+/* A name is on the disk when its directory is. Directories that cannot be read or synced are left to their file system. */
 static void outfile__sync_dir(const struct outfile *f)
 {
 	int fd = outfile__dir(f);
@@ -415,7 +415,7 @@ static void outfile__sync_dir(const struct outfile *f)
 
 /* --- by another process ---------------------------------------------------------------------------------- */
 
-/* One byte asks for its name; that, or the other end's end, is all that is listened to. */
+/* One byte requests its name; it reacts only to that and to the end of the other process. */
 static void outfile__serve(struct outfile *f, int sock)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };

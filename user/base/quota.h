@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * quota: how much one of many may have of a table that all share: a part of what the others leave. So nobody fills it alone,
- * whoever comes later finds room, and who is alone has most of it. docs/losses.md lists the tables.
+ * quota: how much of a shared table one user of it may have: a part of what the others leave. So none fills it alone, later
+ * ones find room, and a single one has most of it. docs/losses.md lists the tables.
  */
 #ifndef MT_BASE_QUOTA_H
 #define MT_BASE_QUOTA_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One more for who has `has` of the `used` places of `max`: it has 1/part of what the others leave at most. */
+/* One more for a user with `has` of the `used` places of `max`: at most 1/part of what the others leave. */
 static inline bool quota_allows(size_t has, size_t used, size_t max, size_t part)
 {
 	size_t others = used > has ? used - has : 0;

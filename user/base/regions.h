@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* regions: names of regions that several rooms know, as torch 1.13 to 2.15 gives them (torch/optim/optimizer.py). */
+/* regions: names of regions known to several rooms, as torch 1.13 to 2.15 writes them (torch/optim/optimizer.py). */
 #ifndef MT_BASE_REGIONS_H
 #define MT_BASE_REGIONS_H
 
@@ -8,13 +8,13 @@
 #define REGION_STEP "Optimizer.step#"
 #define REGION_CLEAR "Optimizer.zero_grad#"
 
-/* "Optimizer.step#Adam.step": where nobody marks steps, one begins with it. */
+/* "Optimizer.step#Adam.step": a step begins with it, unless steps are marked. */
 static inline int region_is_step(const char *name)
 {
 	return !strncmp(name, REGION_STEP, sizeof(REGION_STEP) - 1);
 }
 
-/* "Optimizer.zero_grad#Adam.zero_grad": all that is left of a step where torch.compile has made the optimizer's. */
+/* "Optimizer.zero_grad#Adam.zero_grad": all that is left of a step whose optimizer torch.compile has compiled. */
 static inline int region_is_clearing(const char *name)
 {
 	return !strncmp(name, REGION_CLEAR, sizeof(REGION_CLEAR) - 1);

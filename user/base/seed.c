@@ -14,7 +14,7 @@ void seed_set(uint64_t seed)
 		seed_words[i] = XXH3_64bits_withSeed(&i, sizeof(i), seed) | (i != 0);
 }
 
-/* Before main: no table is older. Where getrandom is not ready yet (early boot), the kernel's gift to each program is. */
+/* Before main: no table is older. If getrandom is not ready yet (early boot), AT_RANDOM is used, which the kernel provides. */
 __attribute__((constructor)) static void seed_draw(void)
 {
 	const void *gift = (const void *)getauxval(AT_RANDOM); /* 16 bytes */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * seed: what the hashes of this process's tables begin with.
+ * seed: random numbers for the hashes of this process's tables.
  *
- * Keys come from targets, files and the network: pointers, ids, names. Who knows the function can choose keys that all fall
+ * Keys come from targets, files and the network: pointers, ids, names. With a known function keys can be chosen that all fall
  * into one place, and a table then takes a step for each of them: 32,768 such pointers in a recording of 911 bytes cost 0.95 s,
- * quadratically more if there are more. With two random numbers that nobody else knows no such keys can be found. They are
- * drawn before main, and differ from run to run: so no order of a hash table may reach an output.
+ * quadratically more if there are more. With two secret random numbers no such keys can be found. They are drawn before main,
+ * and differ from run to run: so no order of a hash table may reach an output.
  *
- * The hash is two multiplications, each folded: its high half onto its low one (as in wyhash and mum). One alone with a
+ * The hash is two multiplications, each folded: its high half onto its low one (as in wyhash and mum). A single one with a
  * secret factor keeps evenly spaced keys evenly spaced, and one in some hundred factors spaces them badly: 161 steps a key
  * instead of a half (tests/unit/test_seed.c). An xor with a seed and a known multiplication would be worse: keys that differ
- * in their highest bits alone would meet under any seed.
+ * only in their highest bits would collide under any seed.
  */
 #ifndef MT_BASE_SEED_H
 #define MT_BASE_SEED_H
@@ -36,11 +36,11 @@ static inline uint64_t hash_two(uint64_t a, uint64_t b)
 {
 	uint64_t one = seed_fold(a ^ seed_words[0], seed_words[3]), other = seed_fold(b ^ seed_words[0], seed_words[1]);
 
-	return seed_fold(one ^ other, seed_words[2]); /* side by side: no later than of one word */
+	return seed_fold(one ^ other, seed_words[2]); /* in parallel: no slower than for one word */
 }
 
 uint64_t hash_bytes(const void *bytes, size_t len);
-/* Tests alone, and before there are tables: all from one number. */
+/* Only for tests, and before there are tables: all of them from one number. */
 void seed_set(uint64_t seed);
 
 #endif

@@ -18,7 +18,7 @@ void self_usage(uint64_t *ret_cpu_ns, uint64_t *ret_rss)
 			pages = 0;
 		fclose(f);
 	}
-	getrusage(RUSAGE_SELF, &ru); /* of oneself it never fails */
+	getrusage(RUSAGE_SELF, &ru); /* never fails for the process itself */
 	*ret_cpu_ns = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
 		      (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000;
 	*ret_rss = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);

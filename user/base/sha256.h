@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* sha256: FIPS 180-4's, of bytes in memory: some 200 MB/s. For names that others made of contents; no secrets. */
+/* sha256: of FIPS 180-4, for bytes in memory: some 200 MB/s. For names made from contents; no secrets. */
 #ifndef MT_BASE_SHA256_H
 #define MT_BASE_SHA256_H
 

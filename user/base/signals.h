@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* signals: those by which a user ends a program. */
+/* signals: those with which a user ends a program. */
 #ifndef MT_BASE_SIGNALS_H
 #define MT_BASE_SIGNALS_H
 

@@ -17,7 +17,7 @@ int spool_open(void)
 	fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		return fd;
-	if (snprintf(path, sizeof(path), "%s/memtrace-XXXXXX", dir) >= (int)sizeof(path)) /* a file system without O_TMPFILE */
+	if (snprintf(path, sizeof(path), "%s/memtrace-XXXXXX", dir) >= (int)sizeof(path)) /* no O_TMPFILE on this file system */
 		return -ENAMETOOLONG;
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)

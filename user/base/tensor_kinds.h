@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tensor_kinds: what a tensor with a name is to its model. Found in Python's objects, reported by EV_TENSOR. */
+/* tensor_kinds: the role of a named tensor in its model. Found in Python's objects, reported by EV_TENSOR. */
 #ifndef MT_BASE_TENSOR_KINDS_H
 #define MT_BASE_TENSOR_KINDS_H
 
@@ -9,10 +9,10 @@ enum ev_tensor {
 	EV_TENSOR_GRADIENT = 3,
 	EV_TENSOR_STATE = 4, /* an optimizer's */
 	EV_TENSOR_MAX = 5,
-	EV_TENSOR_KIND = 15, /* the bits of these */
-	EV_TENSOR_OWN = 16,  /* its memory is of torch's allocators, so its free is seen */
-	EV_TENSOR_INNER = 32, /* the tensor is another one's part, which has no memory of its own (DTensor) … */
-	EV_TENSOR_RESTS = 64, /* … and that one asks for no gradient: a quantised weight's */
+	EV_TENSOR_KIND = 15, /* mask of the above */
+	EV_TENSOR_OWN = 16,  /* its memory is from torch's allocators, so its free is seen */
+	EV_TENSOR_INNER = 32, /* the tensor is part of another one, which has no memory of its own (DTensor) … */
+	EV_TENSOR_RESTS = 64, /* … and that one requires no gradient: a quantised weight's */
 	EV_TENSOR_BITS = EV_TENSOR_OWN | EV_TENSOR_INNER | EV_TENSOR_RESTS,
 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define SRC_BYTES_MAX 4096 /* what of a string is looked at */
+#define SRC_BYTES_MAX 4096 /* most bytes of a string that are used */
 
 struct range {
 	uint32_t first, last;
@@ -80,7 +80,7 @@ unsigned text_cols(const char *safe)
 	return cols;
 }
 
-/* Bytes of the longest beginning that takes at most `cols` columns and `room` bytes. */
+/* Bytes of the longest prefix that takes at most `cols` columns and `room` bytes. */
 static size_t head_len(const char *safe, size_t len, unsigned cols, size_t room)
 {
 	size_t at = 0;
@@ -97,7 +97,7 @@ static size_t head_len(const char *safe, size_t len, unsigned cols, size_t room)
 	return at;
 }
 
-/* Where the longest end of at most `cols` columns and `room` bytes begins. */
+/* Start of the longest suffix of at most `cols` columns and `room` bytes. */
 static size_t tail_at(const char *safe, size_t len, unsigned cols, size_t room)
 {
 	size_t at = len;
@@ -142,7 +142,7 @@ static unsigned text_shorten(char *buf, size_t size, const char *src, unsigned c
 	return text_cols(buf);
 }
 
-/* What does not fit loses first what most of its like begin with. The rest of src. */
+/* A text that is too long first loses a prefix that many others share. Returns the rest of src. */
 static const char *without_common(const char *src, unsigned cols)
 {
 	static const char *const common[] = { "inductor: ", "extern_kernels." };
@@ -165,7 +165,7 @@ unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols)
 	return text_shorten(buf, size, without_common(src, cols), cols, cols / 2, cols ? cols - 1 - cols / 2 : 0);
 }
 
-/* A word of a path, without the dot or blank behind it. */
+/* A word of a path, without the dot or blank after it. */
 struct part {
 	size_t at, len;
 	unsigned cols, shown; /* shown < cols: "…" is its last column */
@@ -173,7 +173,7 @@ struct part {
 };
 
 #define PARTS_MAX 64
-#define LIST_COLS_MIN 28 /* in less there is no room for the list and what it is behind */
+#define LIST_COLS_MIN 28 /* with less there is no room for the list and the text before it */
 
 static unsigned split(const char *safe, struct part *parts)
 {

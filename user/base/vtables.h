@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * vtables: what an object of a process is, by the value of its vtable pointer there. A plan finds them (plan/plan.h); decode
- * tells backward nodes by them, the reader of Python's objects and the kernel side tensors.
+ * vtables: the kind of an object of a process, by its vtable pointer. A plan finds them (plan/plan.h); decode distinguishes
+ * backward nodes by them, the reader of Python's objects and the kernel side tensors.
  */
 #ifndef MT_BASE_VTABLES_H
 #define MT_BASE_VTABLES_H

@@ -20,7 +20,7 @@ int channel_pair(struct channel *ours, struct channel *theirs, size_t area_bytes
 	void *p;
 
 	*ours = *theirs = (struct channel){ .fd = -1 };
-	/* MAP_SHARED and no file: nobody can cut it short under the other. */
+	/* MAP_SHARED without a file: neither end can truncate it. */
 	p = mmap(NULL, area_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return -errno;

@@ -19,7 +19,7 @@
 
 #define BIT(cap) (1ull << (cap))
 
-/* What follows holds for one thread alone, and those that it starts. */
+/* What follows holds only for one thread, and those that it starts. */
 static int check_one_thread(struct err *err)
 {
 	struct stat st;
@@ -28,7 +28,7 @@ static int check_one_thread(struct err *err)
 		err_set(err, -errno, "looking at ourselves in /proc: %s", strerror(errno));
 		return err_hint(err, "mount -t proc proc /proc");
 	}
-	return st.st_nlink == 3 ? 0 : /* ".", "..", and one */
+	return st.st_nlink == 3 ? 0 : /* ".", "..", and one thread */
 				  err_set(err, -EBUSY, "giving rights away: there are threads already");
 }
 
@@ -50,7 +50,7 @@ int confine_self(const struct asker *as, const char *writes, struct err *err)
 
 	if (r < 0)
 		return r;
-	privs_drop_bounds(0); /* while we may */
+	privs_drop_bounds(0); /* while we still may */
 	r = asker__become(as, err);
 	if (r < 0)
 		return r;

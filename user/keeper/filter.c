@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * seccomp's filter sees numbers, not names: which files may be opened is not its matter. Landlock's rules see files. What is
- * refused gives EPERM, not death: a library that tries something new goes on without it.
+ * seccomp's filter sees numbers, not names: it cannot decide which files may be opened. Landlock's rules see files. What is
+ * refused gives EPERM and does not end the process: a library that tries something new goes on without it.
  */
 #include "keeper/filter.h"
 
@@ -51,14 +51,14 @@ static const int allowed[] = {
 	SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(recvfrom), SCMP_SYS(sendto), SCMP_SYS(recvmsg), SCMP_SYS(sendmsg),
 	SCMP_SYS(sendfile), SCMP_SYS(shutdown), SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(getsockopt),
 	SCMP_SYS(setsockopt),
-	/* who and where we are */
+	/* our identity and environment */
 	SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(getppid), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid),
 	SCMP_SYS(getegid), SCMP_SYS(getgroups), SCMP_SYS(getresuid), SCMP_SYS(getresgid), SCMP_SYS(getpgrp),
 	SCMP_SYS(getpgid), SCMP_SYS(capget), SCMP_SYS(capset), SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getrlimit),
 	SCMP_SYS(getrusage), SCMP_SYS(times),
 };
 
-/* A terminal's, but not those that type into it or take it; and all of NVIDIA's driver. */
+/* A terminal's, without those that type into it or take it; and all of NVIDIA's driver. */
 static const unsigned long terminal[] = {
 	TCGETS, TCSETS, TCSETSW, TCSETSF, TIOCGWINSZ, TIOCGPGRP, TIOCOUTQ, TCFLSH, TCXONC, TCSBRK, FIONREAD, FIONBIO, FIOCLEX,
 };
@@ -82,7 +82,7 @@ static int allow_some(scmp_filter_ctx c)
 	uint64_t self = (uint64_t)getpid();
 	int r = allow_ioctls(c);
 
-	/* Threads, no processes. Flags of clone3 lie in memory, so it is not there: glibc takes clone then. */
+	/* Threads, no processes. Flags of clone3 are in memory, so it is left out: glibc uses clone then. */
 	if (!r)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD | CLONE_NEWUSER, CLONE_THREAD));
@@ -91,7 +91,7 @@ static int allow_some(scmp_filter_ctx c)
 	/* abort() */
 	if (!r)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, self));
-	/* The launched command, which was traced before: it is let go, or ended. */
+	/* For the launched command, which was traced before: it is detached, or ended. */
 	if (!r)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(ptrace), 1, SCMP_A0(SCMP_CMP_EQ, PTRACE_DETACH));
 	if (!r)
@@ -126,7 +126,7 @@ int filter_self(void)
 	return r;
 }
 
-/* Of the keeper, a list of what it must not: libbpf's needs change with kernels. */
+/* For the keeper, a list of forbidden calls: libbpf's needs change with kernels. */
 static const int refused[] = {
 	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(process_vm_writev),
 	SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_getfd), SCMP_SYS(mount), SCMP_SYS(umount2),
@@ -175,9 +175,9 @@ int filter_keeper_more(void)
 	return r;
 }
 
-/* --- where is written ---------------------------------------------------------------------------------- */
+/* --- where files may be written -------------------------------------------------------------------------- */
 
-/* Of ABI 3 (kernel 6.2); the headers of older distributions know less. */
+/* Of ABI 3 (kernel 6.2); the headers of older distributions lack it. */
 #define FS_REFER (1ull << 13)
 #define FS_TRUNCATE (1ull << 14)
 #define FILE_RIGHTS (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE)
@@ -186,7 +186,7 @@ int filter_keeper_more(void)
 		    LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | \
 		    LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-/* What the kernel's version knows. */
+/* What the kernel's version supports. */
 static uint64_t known_rights(long abi)
 {
 	return ALL_RIGHTS & ~(abi < 2 ? FS_REFER : 0) & ~(abi < 3 ? FS_TRUNCATE : 0);
@@ -209,7 +209,7 @@ static int allow_below(int rules, const char *path, uint64_t rights)
 	return (int)r;
 }
 
-/* Devices that are written to: the terminal, NVIDIA's. Those that are not there are not needed. */
+/* Devices that are written to: the terminal, NVIDIA's. Missing ones are not needed. */
 static void allow_devices(int rules, uint64_t rights)
 {
 	static const char *const patterns[] = { "/dev/null", "/dev/tty", "/dev/nvidia*" };
@@ -238,7 +238,7 @@ int filter_writes(const char *const *names, size_t cnt)
 	for (size_t i = 0; i < cnt && !r; i++) {
 		r = allow_below(rules, names[i], DIR_RIGHTS & a.handled_access_fs);
 		if (r == -ENOENT || r == -EACCES || r == -ENOTDIR)
-			r = 0; /* no file can be made there: said when it is tried */
+			r = 0; /* no file can be made there: reported when it is tried */
 	}
 	if (!r && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
 		r = -errno;

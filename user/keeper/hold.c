@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Whom the loops may look at, before and after each look, and the files that were handed out, under a lock. */
+/* Which processes the loops may look at, checked before and after each look; files that were handed out, under a lock. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -14,9 +14,9 @@
 #include "keeper/serve.h"
 #include "target/door.h"
 
-/* --- who may be looked at ---------------------------------------------------------------------- */
+/* --- permission to look ------------------------------------------------------------------------ */
 
-/* Effective capabilities of this thread off; *was: to bring them back. */
+/* Clears this thread's effective capabilities; *was: to restore them. */
 static int caps_off(struct __user_cap_header_struct *head, struct __user_cap_data_struct was[_LINUX_CAPABILITY_U32S_3])
 {
 	struct __user_cap_data_struct off[_LINUX_CAPABILITY_U32S_3];
@@ -30,7 +30,7 @@ static int caps_off(struct __user_cap_header_struct *head, struct __user_cap_dat
 	return syscall(SYS_capset, head, off) < 0 ? -errno : 0;
 }
 
-/* May the one who called memtrace look at it? PTRACE_MODE_READ: the same user, and no more rights than the caller has. */
+/* May the caller of memtrace look at it? PTRACE_MODE_READ: the same user, and no more rights than the caller has. */
 static int may_look(pid_t pid)
 {
 	struct __user_cap_data_struct was[_LINUX_CAPABILITY_U32S_3];
@@ -70,7 +70,7 @@ int keep__hold(const struct keep *k, const struct keep_request *q, struct keep_h
 	if (q->pid > 0 && !(q->op == KEEP_READ && wards__knows(k->wards, q->pid))) {
 		h.fd = (int)syscall(SYS_pidfd_open, q->pid, 0);
 		if (h.fd < 0)
-			return -ESRCH; /* or a thread */
+			return -ESRCH; /* or it is a thread */
 	}
 	r = keep__may(k, &h);
 	if (!r)

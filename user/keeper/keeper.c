@@ -25,25 +25,25 @@
 #include "trace/taps.h"
 
 #define END_WAIT_MS 5000
-#define KEEPER_FILES (1u << 20) /* as many as fs.nr_open has by default */
+#define KEEPER_FILES (1u << 20) /* the default of fs.nr_open */
 #define HELD_UP_MAX 64
-#define GIVE_BACK_BYTES (1u << 20) /* pages of the area beyond this are not kept */
+#define GIVE_BACK_BYTES (1u << 20) /* pages of the area beyond this are released */
 
 struct kin {
 	pid_t pid, tree;
 };
 
-/* Whom a process holds up; with the channel of looks taken. */
+/* Processes that hold us up; protected by the channel of looks. */
 struct held_up {
-	uint64_t cnt;		 /* looks that had no answer */
-	pid_t pids[HELD_UP_MAX]; /* the last ones, in a circle */
-	uint64_t pids_cnt, told; /* ever */
+	uint64_t cnt;		 /* looks without an answer */
+	pid_t pids[HELD_UP_MAX]; /* the last ones, in a ring */
+	uint64_t pids_cnt, told; /* ever held up; reported of those */
 };
 
 struct keeper {
 	pid_t pid;
 	struct channel probes, looks;
-	struct kin *trees; /* … as keeper__tree said */
+	struct kin *trees; /* … as given to keeper__tree */
 	size_t trees_cnt;
 	struct held_up held_up;
 	struct taps *taps; /* NULL: nothing is traced */
@@ -79,7 +79,7 @@ static int keeper__ask(struct keeper *k, const struct keep_request *q, struct ke
 	return p->r;
 }
 
-/* A struct, or nothing, goes along. */
+/* Sends a request with a struct, or with nothing. */
 static int keeper__tell(struct keeper *k, uint32_t op, pid_t pid, const void *v, size_t bytes, struct err *err)
 {
 	if (v)
@@ -104,7 +104,7 @@ int keeper__trace(struct keeper *k, const struct tracer_opts *opts, struct err *
 	return taps__new(&k->taps, &desc, fds, reply.fds_cnt, err);
 }
 
-/* How far an earlier call came and a plan, into the area: their bytes, or -E2BIG. */
+/* Writes the state of an earlier call and a plan into the area. Returns their bytes, or -E2BIG. */
 static int64_t keeper__put_plan(struct keeper *k, const void *head, size_t head_bytes, const struct plan *plan,
 				const uint8_t *wanted, struct err *err)
 {
@@ -301,7 +301,7 @@ static void keeper__is_held_up(struct keeper *k, pid_t pid)
 	h->pids[h->pids_cnt++ % HELD_UP_MAX] = pid;
 }
 
-/* The channel is the caller's: what lies in the area belongs to the request. */
+/* The caller has taken the channel: the content of the area belongs to the request. */
 static int keeper__look(struct keeper *k, struct keep_request q, struct keep_reply *reply, int *ret_fd)
 {
 	const struct kin *kin = keeper__kin(k, q.pid);
@@ -429,7 +429,7 @@ static int at_door_script(void *ctx, pid_t pid, const char *path, uint64_t off, 
 	return r;
 }
 
-/* As much as the area takes. */
+/* As much as fits in the area. */
 static int keeper__read_some(struct keeper *k, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
 	struct keep_request q = { .op = KEEP_READ, .pid = pid, .arg = { len }, .len = cnt * sizeof(*ranges) };
@@ -548,7 +548,7 @@ static void raise_limit(int which)
 	(void)setrlimit(which, &rl);
 }
 
-/* Of what was open before, the keeper has the two channels and stderr. */
+/* Of all descriptors opened before, the keeper keeps the two channels and stderr. */
 static void close_others(const struct keep *keep)
 {
 	unsigned a = (unsigned)keep->probes.fd, b = (unsigned)keep->looks.fd, low = a < b ? a : b, high = a < b ? b : a;
@@ -560,7 +560,7 @@ static void close_others(const struct keep *keep)
 	(void)close_range(high + 1, ~0u, 0);
 }
 
-/* Each file with probes is one, and before kernel 6.6 each probe is two: the caller's limit was for other things. */
+/* Each file with probes needs one, before kernel 6.6 each probe two: the caller's limit was for other purposes. */
 static void have_many_files(void)
 {
 	const struct rlimit many = { KEEPER_FILES, KEEPER_FILES };
@@ -576,7 +576,7 @@ static void run_keeper(struct keep *keep)
 	int null;
 
 	close_others(keep);
-	have_many_files(); /* while we may */
+	have_many_files(); /* while we still may */
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN);
@@ -594,7 +594,7 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 
 	if (!keep)
 		return -ENOMEM;
-	/* Who was given CAP_SYS_PTRACE by whoever started us (ambient: systemd) has it; a file's capability is the file's. */
+	/* An ambient CAP_SYS_PTRACE (systemd) was given to the caller; a file's capability was not. */
 	keep->checks = getuid() != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_PTRACE, 0, 0) != 1;
 	keep->who = o->wards;
 	keep->lock = o->lock;
@@ -632,7 +632,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 	}
 	k->probes.fd = k->looks.fd = -1;
 	raise_limit(RLIMIT_NOFILE);
-	raise_limit(RLIMIT_NPROC); /* threads count against the user's, whose limit was for other things */
+	raise_limit(RLIMIT_NPROC); /* threads count as the user's, whose limit was for other purposes */
 	r = keeper__fork(k, opts);
 	if (r < 0)
 		err_set(err, r, "starting the privileged half of memtrace: %s", strerror(-r));
@@ -649,7 +649,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 	return 0;
 }
 
-/* Its probes are gone; a thread of it that looks at a process which does not let it go may keep it from ending. */
+/* Its probes are gone; a thread stuck in a look at a process may still keep it from ending. */
 static void await_end(pid_t pid)
 {
 	struct timespec pause = { .tv_nsec = 1000000 };

@@ -21,7 +21,7 @@
 
 struct looker {
 	struct lookers *all;
-	char *answer;	   /* KEEP_READ_MAX bytes of its own: what comes too late must not fall into the answer of another */
+	char *answer;	   /* KEEP_READ_MAX bytes of its own: a late answer must not overwrite another one's */
 	uint64_t since_ns; /* 0: it waits for a request */
 	uint32_t op;
 	pid_t pid, tree, tid;
@@ -39,14 +39,14 @@ static int looker_start(struct lookers *all);
 
 /* --- one of them --------------------------------------------------------------------------------------- */
 
-/* In the process's memory, or in files that it mapped: it may hold that up. */
+/* The process may hold up reads of its memory, or of files that it mapped. */
 static int may_be_held_up(uint32_t op)
 {
 	return op == KEEP_READ || op == KEEP_TEXT || op == KEEP_PAGES || op == KEEP_LIB || op == KEEP_EXE ||
 	       op == KEEP_SCRIPT;
 }
 
-/* The lock is held. */
+/* With the lock held. */
 static int lookers__refuse(const struct lookers *all, const struct keep_request *q)
 {
 	size_t of_tree = 0;
@@ -76,7 +76,7 @@ static int looker__begin(struct looker *l, const struct keep_request *q)
 	return refuse ? -ETIMEDOUT : 0;
 }
 
-/* 0: it was left behind. Else the answer is in the area, and the reply may go. */
+/* 0: this thread was left behind. Else the answer is in the area, and the reply may be sent. */
 static int looker__end(struct looker *l, const struct keep_reply *reply)
 {
 	struct lookers *all = l->all;
@@ -125,7 +125,7 @@ static void *look(void *arg)
 
 /* --- all ------------------------------------------------------------------------------------------------ */
 
-/* The lock is held. The process that holds it up; 0: where no other can be had it is waited for. */
+/* With the lock held. Returns the process that holds the thread up; 0: no other thread is available, so it is waited for. */
 static pid_t lookers__leave(struct lookers *all)
 {
 	struct keep_reply late = { .r = -ETIMEDOUT };
@@ -144,12 +144,12 @@ static uint64_t looker__limit(const struct looker *l)
 	case KEEP_READ:
 	case KEEP_PAGES:
 	case KEEP_TEXT: return LOOK_READ_NS;
-	case KEEP_LOCK: return UINT64_MAX; /* has one of its own */
+	case KEEP_LOCK: return UINT64_MAX; /* has its own limit */
 	default: return LOOK_NS;
 	}
 }
 
-/* The letter behind the name. */
+/* The state: the letter after the name. */
 int thread_is_runnable(pid_t tid)
 {
 	char path[64], text[512];
@@ -188,7 +188,7 @@ static void *watch(void *arg)
 		if (looker__is_late(all->now))
 			pid = lookers__leave(all);
 		pthread_mutex_unlock(&all->lock);
-		if (pid) /* without the lock: nobody may read what we say */
+		if (pid) /* without the lock: stderr may block */
 			log_warn("process %d holds up who looks at it: its memory is not read for now", (int)pid);
 	}
 	return NULL;

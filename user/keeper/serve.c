@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Two loops, one a channel (lookers.h has the other): a look at a process must not wait for an attach that takes a second. What
- * both touch are the files that were handed out, under a lock.
+ * Two loops, one per channel (lookers.h has the other): a look at a process must not wait for an attach that takes a second.
+ * They share the files that were handed out, under a lock.
  *
- * Signals of the terminal go to both halves; here they are ignored, because the other half ends in order and this one with
- * it. When the other half is gone, its end of the socket is, too: then the probes are taken away in order, with the rests that
- * the job is owed. No signal tells it: that is for those who kill it (trace/covers.h).
+ * Signals of the terminal go to both halves; here they are ignored, because the other half ends in order and this one with it.
+ * When the other half is gone, its end of the socket is, too: then the probes are removed in order, with the rests that spare
+ * the job. No signal reports that end: a signal is for a user who kills the keeper (trace/covers.h).
  */
 #include "keeper/serve.h"
 
@@ -15,7 +15,7 @@
 
 #include "keeper/lookers.h"
 
-#define ORPHAN_S 3 /* taking 3,650 probes away in order takes one or two */
+#define ORPHAN_S 3 /* removing 3,650 probes in order takes one or two */
 
 static void probes_loop(struct keep *k)
 {

@@ -11,7 +11,7 @@
 #define SIDEBAND_BYTES_MAX (64u << 20)
 #define LOCK_WAIT_NS_MAX 10000000000ull
 
-/* A descriptor, or why there is none. */
+/* A descriptor, or an error. */
 static int32_t one_fd(struct keep_reply *ret, int *ret_fds, int fd)
 {
 	if (fd < 0)
@@ -119,8 +119,8 @@ static int32_t look_pages(struct keep *k, const struct keep_request *q, struct k
 }
 
 /*
- * The ring is mapped here and stays so: its pages are counted against whoever maps it first, and the other half's user may
- * lock but few. One a CPU: that of a CPU which comes again, or is asked for again and again, takes the place of the one before.
+ * The ring is mapped here and stays mapped: its pages are charged to the first process that maps it, and the other half's user
+ * may lock only few. One per CPU: if a CPU comes back, or is requested again, its new ring replaces the old one.
  */
 static int32_t look_sideband(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
 {
@@ -168,7 +168,7 @@ static int32_t look_at_process(struct keep *k, const struct keep_request *q, cha
 	}
 }
 
-/* What everybody may read (but where /proc hides processes) is told of one that has ended, too. */
+/* What everybody may read (unless /proc hides processes) is also returned for one that has ended. */
 static int is_open_to_all(const struct keep_request *q)
 {
 	return q->op == KEEP_FILE && DOOR_OPEN_TO_ALL(q->arg[0]);

@@ -35,7 +35,7 @@ static int probes_trace(struct keep *k, const struct keep_request *q, struct kee
 	return 0;
 }
 
-/* A plan out of the area, copied first; its files are those that were handed out. */
+/* A plan from the area, copied first; its files are those that were handed out. */
 struct got_plan {
 	struct wire_plan wire;
 	void *bytes;
@@ -50,7 +50,7 @@ static void got_plan__done(struct got_plan *g)
 	free(g->bytes);
 }
 
-/* Before it in the area: how far an earlier call came, `head` bytes. */
+/* The state of an earlier call precedes it in the area: `head` bytes. */
 static int got_plan__init(struct got_plan *g, struct keep *k, const struct keep_request *q, void *head, size_t head_bytes,
 			  struct err *err)
 {
@@ -70,7 +70,7 @@ static int got_plan__init(struct got_plan *g, struct keep *k, const struct keep_
 	for (size_t i = 0; i < g->wire.plan.libs_cnt; i++) {
 		struct plan_lib *l = &g->wire.plan.libs[i];
 
-		l->fd = kept_libs__get(&k->libs, l->dev, l->ino); /* < 0: that its sites cannot be set is counted */
+		l->fd = kept_libs__get(&k->libs, l->dev, l->ino); /* < 0: its sites fail, and are counted */
 	}
 	return 0;
 }
@@ -88,7 +88,7 @@ static int probes_attach(struct keep *k, const struct keep_request *q, struct ke
 	}
 	if (!r && sizeof(a) + g.wire.plan.sites_cnt > k->probes.area_bytes)
 		r = -E2BIG;
-	if (!r && (a.st.more > ATTACH_MORE_MAX || a.st.rest_ns > ATTACH_REST_NS_MAX)) /* a sleeper would not see us go */
+	if (!r && (a.st.more > ATTACH_MORE_MAX || a.st.rest_ns > ATTACH_REST_NS_MAX)) /* a sleeper would not notice our end */
 		r = -EINVAL;
 	if (!r) {
 		a.st.wanted = g.wire.wanted;
@@ -123,7 +123,7 @@ static int probes_retire(struct keep *k, const struct keep_request *q, struct ke
 	return r;
 }
 
-/* What the area holds if it is that large; *ret_has: there is one. */
+/* The content of the area if it has that size; *ret_has: there is any. */
 static int get_struct(struct keep *k, const struct keep_request *q, void *ret, size_t bytes, int *ret_has)
 {
 	*ret_has = q->len != 0;
@@ -202,14 +202,14 @@ static int probes_of_process(struct keep *k, const struct keep_request *q, struc
 	}
 }
 
-/* What was said of a process is taken back: it may be gone by now. */
+/* Undoes what was set for a process, which may have ended by now. */
 static int is_undo(const struct keep_request *q)
 {
 	return ((q->op == KEEP_PYTHON || q->op == KEEP_CATCH || q->op == KEEP_MODULES) && !q->len) ||
 	       (q->op == KEEP_MODULE && !q->arg[1]);
 }
 
-/* One that is another's by now, or has ended, keeps no probes. */
+/* A number that is another process's by now, or of none, keeps no probes. */
 static void probes_of_ward(struct keep *k, const struct keep_request *q, struct keep_reply *ret)
 {
 	struct keep_hold hold;

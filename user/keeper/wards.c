@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * One bit a number. The kernel's record of a fork says who made whom, so it sets the bit of the new process's number if its
- * maker is a ward, and takes it away if not: what a number means is what its latest fork said. Nothing has to be done when a
- * process ends. Records are read before every answer; a child cannot run, and so has nothing to be asked about, before its
- * own was written.
+ * One bit per number. The kernel's record of a fork names parent and child, so it sets the bit of the child's number if the
+ * parent is a ward, and clears it if not: the latest fork decides what a number means. Nothing has to be done when a process
+ * ends. Records are read before every answer; a child cannot run, and so no request can be about it, before its record was
+ * written.
  *
  * A process that is older than the rings is found by its parents in /proc, once; then it has its bit. A parent that is read
- * from /proc may have ended since and its number be another's: it counts if it is still the parent when that was looked at.
+ * from /proc may have ended since and its number be another's: it counts if it is still the parent when read again.
  *
- * Where records were lost (or there are none to be had: a container without perf events), a bit that was set may have become
- * a stranger's: those are kept whose process is older than the last time when all was known. The others are looked for by
+ * Where records were lost (or are not available: a container without perf events), a bit that was set may have become that of
+ * another process: bits are kept for processes older than the last time when everything was known. The others are found by
  * their parents again; one whose parent has ended meanwhile is not found.
  *
- * An answer costs 0.2 us, with the pidfd that it takes for who is not known yet 8 us (kernel 6.18); the rings are 128 KiB a
- * CPU, and a fork writes one record more.
+ * An answer costs 0.2 us, with the pidfd that an unknown process needs 8 us (kernel 6.18); the rings are 128 KiB per CPU, and a
+ * fork writes one record more.
  */
 #define LOG_MODULE "wards"
 #include "keeper/wards.h"
@@ -36,18 +36,18 @@
 
 #define PIDS_MAX (1u << 22) /* no kernel has larger numbers; pages of it are taken when touched */
 #define WORD_BITS 64u
-#define RING_PAGES 32	       /* 2,300 forks or ends of threads a CPU, and they are read every 0.1 s */
-#define GENERATIONS_MAX 64     /* of ancestors that are looked up */
+#define RING_PAGES 32	       /* 2,300 forks or ends of threads per CPU, read every 0.1 s */
+#define GENERATIONS_MAX 64     /* of ancestors that are searched */
 #define CPUS_EVERY 10	       /* turns */
-#define YOUNG_NS 100000000ull  /* its record may be in the writing */
+#define YOUNG_NS 100000000ull  /* its record may not be written yet */
 #define YOUNG_WAIT_NS 1000000L
 
 struct wards {
 	pthread_mutex_t lock;
 	uint64_t bits[PIDS_MAX / WORD_BITS];
-	uint64_t kept[PIDS_MAX / WORD_BITS]; /* of wards__doubt */
-	struct sideband *forks; /* NULL: none are to be had */
-	uint64_t sure_ns;	/* CLOCK_BOOTTIME: every fork before it is known */
+	uint64_t kept[PIDS_MAX / WORD_BITS]; /* used by wards__doubt */
+	struct sideband *forks; /* NULL: not available */
+	uint64_t sure_ns;	/* CLOCK_BOOTTIME: every earlier fork is known */
 	int has_lost;
 	int children, jobs;
 	unsigned turns;
@@ -68,9 +68,9 @@ static void wards__set(struct wards *w, uint32_t pid, int is_ward)
 		w->bits[pid / WORD_BITS] &= ~bit;
 }
 
-/* --- what the kernel tells ------------------------------------------------------------------------------ */
+/* --- records of the kernel -------------------------------------------------------------------------------- */
 
-/* A thread's number is no process's. */
+/* A thread's number is not a process's. */
 static int on_record(void *ctx, const struct sb_record *rec)
 {
 	struct wards *w = ctx;
@@ -92,7 +92,7 @@ static uint64_t boot_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* The time when a process began is told in ticks, cut off. Numbers go round before they come again, and that takes longer. */
+/* The start time of a process is known in ticks, rounded down. A number is reused only after a longer time. */
 static uint64_t in_ticks(uint64_t ns)
 {
 	return ns - ns % (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
@@ -110,8 +110,8 @@ static int keep_sure(void *ctx, pid_t pid)
 }
 
 /*
- * Some numbers may be others' now: those stay whose process is older than what is not known. Of the living: bits are many times
- * more where a job has forked for days, and to look for each of four million in /proc took 11 s.
+ * Some numbers may be others' now: bits are kept for processes older than what is unknown. Only live processes are checked:
+ * after days of forks far more bits are set, and to look for each of four million in /proc took 11 s.
  */
 static void wards__doubt(struct wards *w)
 {
@@ -120,7 +120,7 @@ static void wards__doubt(struct wards *w)
 	memcpy(w->bits, w->kept, sizeof(w->bits));
 }
 
-/* The lock is held. */
+/* With the lock held. */
 static void wards__listen(struct wards *w)
 {
 	uint64_t begin_ns = boot_ns();
@@ -133,9 +133,9 @@ static void wards__listen(struct wards *w)
 	w->sure_ns = begin_ns;
 }
 
-/* --- who is one ------------------------------------------------------------------------------------------ */
+/* --- which processes are wards -------------------------------------------------------------------------- */
 
-/* The lock is held. By its parents as of now. */
+/* With the lock held. By its present parents. */
 static int wards__descends(const struct wards *w, pid_t pid, int generations)
 {
 	uint64_t start_ns;
@@ -147,7 +147,7 @@ static int wards__descends(const struct wards *w, pid_t pid, int generations)
 	       !process_origin(pid, &later, &start_ns) && later == ppid;
 }
 
-/* Its number is still its own. */
+/* Then its number is still its own. */
 static int is_alive(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -155,7 +155,7 @@ static int is_alive(int pidfd)
 	return poll(&p, 1, 0) == 0;
 }
 
-/* The lock is held. What was just found is of the process that has the pidfd, if that is still alive. */
+/* With the lock held. What was just found belongs to the process of the pidfd, if that is still alive. */
 static int wards__take_in(struct wards *w, pid_t pid, int pidfd)
 {
 	if (!is_alive(pidfd))
@@ -179,7 +179,7 @@ static int wards__look(struct wards *w, pid_t pid, int pidfd)
 	return r;
 }
 
-/* Maps may be long: without the lock. */
+/* Without the lock, because maps may be long. */
 static int wards__look_at_job(struct wards *w, pid_t pid, int pidfd)
 {
 	int r = job_check(pid);
@@ -227,7 +227,7 @@ int wards__check(struct wards *w, pid_t pid, int pidfd)
 
 /* --- life ------------------------------------------------------------------------------------------------- */
 
-/* CPUs that come: what was forked there before is not known. */
+/* Also checks for new CPUs: earlier forks there are unknown. */
 void wards__turn(struct wards *w)
 {
 	pthread_mutex_lock(&w->lock);

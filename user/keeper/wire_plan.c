@@ -10,13 +10,13 @@ struct wire_lib {
 };
 
 struct head {
-	uint64_t libs, sites, specs, seg_specs, flow_specs, flow_vtables, wanted; /* how many */
+	uint64_t libs, sites, specs, seg_specs, flow_specs, flow_vtables, wanted; /* numbers of each */
 	uint64_t comm_start, comm_end;
 	struct mt_flow_layout layout;
 	uint32_t has_layout, pad;
 };
 
-#define CNT_MAX (1u << 24) /* of anything: sums cannot overflow */
+#define CNT_MAX (1u << 24) /* of each: sums cannot overflow */
 
 static size_t padded(size_t bytes)
 {
@@ -79,7 +79,7 @@ struct in {
 	int is_short;
 };
 
-/* cnt structs of `bytes` each; NULL where there are none, or not so many. */
+/* cnt structs of `bytes` each; NULL if there are none, or fewer. */
 static void *in__array(struct in *i, uint64_t cnt, size_t bytes)
 {
 	const void *p = i->bytes + i->at;

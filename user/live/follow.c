@@ -45,7 +45,7 @@ struct follow {
 	size_t found_cnt, refused_cnt;
 	int has_missed; /* some found no place: all are looked at … */
 	uint64_t jobs_ns; /* … not before this time */
-	struct short_lived { /* children whose end was seen before their begin, and their parents */
+	struct short_lived { /* processes that ended before their children became known, and their parents */
 		pid_t pid, parent;
 	} shorts[SHORT_MAX];
 	size_t shorts_at;

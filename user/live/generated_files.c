@@ -152,7 +152,7 @@ static struct failed_file *find_failed(struct generated_files *g, pid_t pid, con
 	return NULL;
 }
 
-/* `f`: its entry if it failed before. A process that holds up a reader waits for all its files. */
+/* `f`: its entry if it failed before. After a reader was held up, the pause is the longest. */
 static int fail(struct generated_files *g, struct failed_file *f, pid_t pid, const char *name, int why)
 {
 	uint64_t pause_ns = f ? 2 * f->pause_ns : GENERATED_RETRY_MIN_NS;

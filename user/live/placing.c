@@ -182,7 +182,7 @@ static name_id told_as(const struct placing *p, const struct place_job *j, const
 	return j->text && text && text[0] ? tell__name(&p->env.tell, j->pid, text) : NAME_NONE;
 }
 
-/* A line whose code object could not be read any more is left open: it is asked about when it is reported again. */
+/* A line whose code object could not be read any more is left open: it is looked at when it is reported again. */
 static void say(struct placing *p, const struct place_job *j)
 {
 	struct placed *place = map__find(&p->places, j->hash);

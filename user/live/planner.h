@@ -28,7 +28,7 @@ struct planned {
 	int r; /* target__refresh's or plan__build's, and its err */
 	struct err err;
 	struct plan *plan; /* NULL if r < 0, or nothing is new; the caller's */
-	uint64_t counters_global; /* target/counters.h; 0: not known, or not new */
+	uint64_t counters_global; /* target/counters.h; 0: unknown, or not new */
 	uint64_t took_ns, look_ns; /* look_ns: the part of it spent on its libraries */
 };
 

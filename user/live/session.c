@@ -606,7 +606,7 @@ static int session__finish(struct session *s, struct err *err)
 	usage__push_uses(&s->usage, 1);
 	windows__end(&s->windows);
 	s->stream.detach_ns = now_ns();
-	counted__probes(&s->counted); /* now: while probes are being removed, processes that still hit some lose records */
+	counted__probes(&s->counted); /* now: while some probes are left, they hit processes half forgotten, and count losses */
 	probing__end(s->probing);
 	r = stream__drain_rest(&s->stream);
 	placing__finish(s->placing);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What goes past at::_ops: operators that are called boxed, and backward nodes that Python defines.
+ * Calls that bypass at::_ops: operators that are called boxed, and backward nodes that Python defines.
  *
  * A boxed call has its operator's handle and a stack of values. torch.ops, custom operators, kernels that inductor falls back
  * on and TorchScript all go through torch::jit::Operator, whose function for an operator of the dispatcher is a lambda
  * (torch/csrc/jit/runtime/register_c10_ops.cpp, PyTorch 2.13): _M_invoke of its std::function. The dispatcher's own callBoxed
- * is inlined, or a copy in each file, and what it leads to is different for each kernel. The lambda is the library's own, so
- * its name is in .symtab alone: a stripped library (Debian's) has none, and a note says so. C++ code that calls
+ * is inlined, or a copy in each file, and what it calls is different for each kernel. The lambda is local to the library, so
+ * its name is only in .symtab: a stripped library (Debian's) has none, and a note says so. C++ code that calls
  * OperatorHandle::callBoxed by itself is not seen (torch.utils.cpp_extension, AOTInductor's fallbacks).
  *
- * What is read of the operator (bpf/boxed.bpf.c) lies where 2.13's headers have it (ATen/core/dispatch, function_schema.h,
+ * What is read of the operator (bpf/boxed.bpf.c) is where 2.13's headers have it (ATen/core/dispatch, function_schema.h,
  * alias_info.h):
  *
  *	OperatorHandle { OperatorDef *, … }, OperatorDef { OperatorEntry { OperatorName, optional<AnnotatedSchema>, … }, … }
@@ -17,17 +17,18 @@
  *	Argument { std::string name, TypePtr, TypePtr, optional<int>, optional<IValue>, AliasInfo *, bool, bool }
  *	AliasInfo { unordered_set, unordered_set, vector, bool is_write }
  *
- * and is believed where the library's code agrees: at::functorch::isInplaceOp() looks through a schema's arguments for what is
+ * and is used only where the library's code agrees: at::functorch::isInplaceOp() looks through a schema's arguments for what is
  * written, Argument::isBackwardCompatibleWith() compares names and alias information, IValue::isTensorList() a tag. A
- * std::string of the old ABI has 8 bytes (PyPI's wheels up to 2.6): other places, not known. Where an OperatorEntry has its
- * schema is said by at::functionalization::functionalize_op_helper(). The name that must be at both is compared at each call.
+ * std::string of the old ABI has 8 bytes (PyPI's wheels up to 2.6): other places, unknown. The code of
+ * at::functionalization::functionalize_op_helper() has the place of an OperatorEntry's schema. The name that must be at both is
+ * compared at each call.
  *
  * From torch 2.15 on an operator of torch.library.custom_op does not pass there if Python calls it: a function object of its
- * own (torch/csrc/utils/python_dispatch.cpp: PyObjectDispatchFunc) goes from Python's arguments to Python's kernel. Behind its
- * two callables it has a pointer to the OperatorHandle; the operator's name is told, its tensors by what the kernel calls.
+ * own (torch/csrc/utils/python_dispatch.cpp: PyObjectDispatchFunc) goes from Python's arguments to Python's kernel. After its
+ * two callables it has a pointer to the OperatorHandle; its name is reported, and its tensors by the operators in the kernel.
  *
  * A Python-defined node is a PyNode; its is_traceable() begins with its Python object, a THPFunction. Its release_variables()
- * goes through what that has saved: a vector, so two words, behind all that a SavedVariable has, in steps of one of these.
+ * goes through what that has saved: a vector, so two words, after all fields of a SavedVariable, in steps of one of these.
  */
 #include <elf.h>
 #include <string.h>
@@ -83,7 +84,7 @@ int boxed__plan_local(struct builder *b, size_t entry, const struct elf_sym *sym
 	return builder__add_site(b, &site, SHOWN);
 }
 
-/* By the dispatcher, as all operators of torch's own are. */
+/* Through the dispatcher, like all operators of torch's own. */
 static int is_boxed(const struct site *s)
 {
 	return s->prog == MT_PROG_FLOW_BOXED && !(s->cookie & MT_BOXED_PYTHON);
@@ -91,10 +92,10 @@ static int is_boxed(const struct site *s)
 
 /*
  * Python's record_function goes through torch.ops, so this probe is hit four times for the two regions of an optimizer's step.
- * It tells of them, and these take no more hits than before: of functions that only those calls lead to the probes go. In a
- * later plan of the process they may stay; who tells is settled at each call (bpf/lib/region.h).
+ * It reports them with no more hits than before: functions that only those calls lead to lose their probes. In a later plan of
+ * the process they may keep them; which probe reports is decided at each call (bpf/lib/region.h).
  *
- * Where probes come and go by windows this one goes, too, and the function that begins a region keeps its own: two hits a step
+ * Where probes come and go by windows this one does, too, and the function that begins a region keeps its own: two hits a step
  * between windows instead of four, and six in them. A region has no length then.
  */
 static void boxed__split_regions(struct plan *p, int by_windows)
@@ -130,7 +131,7 @@ void boxed__take_regions(struct plan *p, int by_windows)
 		boxed__split_regions(p, by_windows);
 }
 
-/* --- where fields are ------------------------------------------------------------------------------------ */
+/* --- places of fields ------------------------------------------------------------------------------------ */
 
 static const uint8_t *code_of(const struct elf *e, const char *symbol, int is_local, size_t *ret_len)
 {
@@ -145,7 +146,7 @@ static const uint8_t *code_of(const struct elf *e, const char *symbol, int is_lo
 	return code;
 }
 
-/* functionalize_op_helper(OperatorHandle const &, …) begins with how many arguments the schema has. */
+/* functionalize_op_helper(OperatorHandle const &, …) begins by reading how many arguments the schema has. */
 static int has_operators(const struct elf *e)
 {
 	size_t len;

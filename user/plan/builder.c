@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What makers add to a plan: notes, sites, vtables, how much of a source was found. */
+/* What the other files add to a plan: notes, sites, vtables, how much of a source was found. */
 #include "plan/builder.h"
 
 #include <errno.h>

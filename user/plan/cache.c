@@ -12,7 +12,7 @@
 struct plan_cache {
 	struct plan_file **files;
 	size_t cnt, cap, bytes;
-	uint64_t turn; /* counts what is asked for */
+	uint64_t turn; /* counts requests */
 };
 
 struct plan_cache *plan_cache__new(void)
@@ -70,7 +70,7 @@ struct plan_file *plan_cache__find(struct plan_cache *c, const struct elf_stamp 
 	return NULL;
 }
 
-/* Both times lie far enough back, by the clock that file systems go by. */
+/* Both times are old enough, by the clock that file systems use. */
 static int is_settled(const struct elf_stamp *s)
 {
 	struct timespec ts;
@@ -129,7 +129,7 @@ struct find *plan_file__find(struct plan_cache *c, struct plan_file *f, const st
 	return NULL;
 }
 
-/* The find that was asked for least lately, but not `keep`. */
+/* The least recently used find, but not `keep`. */
 static void plan_cache__drop_find(struct plan_cache *c, const struct find *keep)
 {
 	struct find **oldest = NULL, *gone;

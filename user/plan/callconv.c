@@ -2,16 +2,15 @@
 /*
  * Calling conventions from mangled names.
  *
- * The name is demangled, and a table says of each type's text ("std::optional<at::Tensor> const&") how a
- * value of it is passed: that is a property of the type's definition, which the name does not tell
- * (c10::Scalar has a destructor and so goes by a hidden reference; c10::Device has none and goes in a
- * register). A type that is not in the table refuses the whole operator: a guess about one parameter
- * misplaces all behind it.
+ * The name is demangled, and a table has for each type's text ("std::optional<at::Tensor> const&") how a value of it is passed:
+ * that is a property of the type's definition, which is not in the name (c10::Scalar has a destructor and so goes by a hidden
+ * reference; c10::Device has none and goes in a register). A type that is not in the table refuses the whole operator: a guess
+ * about one parameter misplaces all after it.
  *
- * Then registers are dealt out as the processor's ABI has it (arch/calls.h).
+ * Then registers are assigned as the processor's ABI has it (arch/calls.h).
  *
- * The type of the result is not in a function's mangled name; the schema has it. Not understood, as no
- * operator has it: function types, arrays, member pointers, lambdas, packs.
+ * The type of the result is not in a function's mangled name; the schema has it. Not understood, since no operator has it:
+ * function types, arrays, member pointers, lambdas, packs.
  */
 #include "plan/callconv.h"
 
@@ -27,11 +26,11 @@
 /* --- types as text --------------------------------------------------------------------------------- */
 
 struct params {
-	char *at; /* the next one; "" behind the last */
+	char *at; /* the next one; "" after the last */
 	char text[8192];
 };
 
-/* Of "at::_ops::x::call(long, bool)" what is between the parentheses. -EINVAL: it is not the name of a function. */
+/* The text between the parentheses of "at::_ops::x::call(long, bool)". -EINVAL: it is not the name of a function. */
 static int begin_params(struct params *p, const char *mangled)
 {
 	if (strncmp(mangled, "_ZN", 3) || !demangle_whole(p->text, sizeof(p->text), mangled))
@@ -43,7 +42,7 @@ static int begin_params(struct params *p, const char *mangled)
 	return 0;
 }
 
-/* The next parameter's type; NULL: there is something in it that no operator has. */
+/* The next parameter's type; NULL: it contains something that no operator has. */
 static const char *next_type(struct params *p)
 {
 	char *type = p->at, *end;
@@ -64,7 +63,7 @@ static const char *next_type(struct params *p)
  */
 
 struct way {
-	struct arg_way arg; /* all 0 = not known */
+	struct arg_way arg; /* all 0 = unknown */
 	uint8_t form;	    /* enum mt_flow_form */
 };
 
@@ -77,7 +76,7 @@ static int starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* Behind "std::optional<" or "c10::optional<"; NULL if it is neither. */
+/* The text after "std::optional<" or "c10::optional<"; NULL if it is neither. */
 static const char *in_optional(const char *type)
 {
 	if (!starts_with(type, "std::optional<") && !starts_with(type, "c10::optional<"))
@@ -121,7 +120,7 @@ static int is_string_view(const char *type, size_t len)
 
 static const struct {
 	const char *type;
-	struct arg_way way, optional; /* of an optional of it */
+	struct arg_way way, optional; /* of an optional of that type */
 } plain[] = {
 	{ "bool", { 1, 0, 1 }, { 1, 0, 1 } },
 	{ "char", { 1, 0, 1 }, { 1, 0, 1 } },
@@ -164,12 +163,12 @@ static struct way way_of_plain(const char *type, size_t len, int is_optional)
 }
 
 /*
- * torch's own optional keeps a list's emptiness inside the list's two words, and its value in a union
- * with a char, which makes an integer of a double.
+ * torch's own optional encodes an empty list in the list's two words, and has its value in a union with a char, which makes an
+ * integer of a double.
  */
 static struct way way_of_optional(const char *inner, enum callconv_optional opt)
 {
-	size_t len = strlen(inner) - 1; /* without the '>', and the space that is between two */
+	size_t len = strlen(inner) - 1; /* without the '>', and the space between two of them */
 
 	len -= len && inner[len - 1] == ' ';
 
@@ -230,7 +229,7 @@ static int is_word(struct text t, const char *word)
 	return t.len == strlen(word) && !memcmp(t.at, word, t.len);
 }
 
-/* Does the caller pass a hidden pointer to where the result shall be? 1, 0 or -ENOTSUP. */
+/* Does the caller pass a hidden pointer to the place of the result? 1, 0 or -ENOTSUP. */
 static int has_hidden_result(const struct schema *s)
 {
 	static const char *const in_registers[] = { "bool",   "int",	"float",     "ScalarType", "Device",
@@ -254,10 +253,9 @@ static int has_hidden_result(const struct schema *s)
 	return -ENOTSUP;
 }
 
-/* --- dealing out ------------------------------------------------------------------------------------------
- */
+/* --- assigning registers ------------------------------------------------------------------------------------------ */
 
-/* Does the C++ type fit what the schema says of the parameter? */
+/* Does the C++ type fit the schema's type of the parameter? */
 static int agrees(uint8_t form, const struct schema_value *v)
 {
 	switch (form) {
@@ -301,7 +299,7 @@ static uint8_t flags_of(const struct schema_value *v)
 	return flags;
 }
 
-/* One parameter: its type is parsed, placed and, if a tensor's, noted. */
+/* One parameter: its type is parsed, placed and, for a tensor, recorded. */
 static int take_param(struct params *p, struct arg_dealer *d, const struct schema_value *v, size_t index,
 		      enum callconv_optional opt, struct mt_flow_spec *ret)
 {
@@ -361,7 +359,7 @@ int callconv__is_node_apply(const char *mangled)
 	char text[8192];
 	size_t len;
 
-	/* most have none: they need not be demangled */
+	/* most have none: no need to demangle them */
 	if (!starts_with(mangled, "_ZN5torch8autograd") || !strstr(mangled, "5applyEOSt6vectorI"))
 		return 0;
 	len = demangle_whole(text, sizeof(text), mangled);

@@ -2,9 +2,8 @@
 /*
  * callconv: where an operator's tensor arguments are when it is entered.
  *
- * Pure over two texts: the mangled name of at::_ops::X::call says the C++ type of each parameter, the
- * schema says what it returns (the hidden result pointer), what is written, optional, and the names.
- * Itanium C++ ABI, libstdc++. Both texts are hostile.
+ * Pure over two texts: the mangled name of at::_ops::X::call has the C++ type of each parameter, the schema has what it returns
+ * (the hidden result pointer), what is written, optional, and the names. Itanium C++ ABI, libstdc++. Both texts are hostile.
  */
 #ifndef MT_PLAN_CALLCONV_H
 #define MT_PLAN_CALLCONV_H
@@ -12,7 +11,7 @@
 #include "memtrace/event.h"
 #include "plan/schema.h"
 
-/* Where types of one name differ between versions of torch. */
+/* For types of one name that differ between versions of torch. */
 enum callconv_optional {
 	CALLCONV_STD = 0,	  /* c10::optional is std::optional: OptionalArrayRef has 24 bytes */
 	CALLCONV_OWN_OPTIONAL = 1, /* c10::optional is torch's own (1.13): OptionalArrayRef has 16 bytes */
@@ -21,7 +20,7 @@ enum callconv_optional {
 /*
  * The tensor-like parameters of a function, in order. 0, or
  *   -EINVAL	the name is not that of a function, or holds a construct that no operator has
- *   -ENOTSUP	a parameter or result is of a type whose way is not known
+ *   -ENOTSUP	it is unknown how the type of a parameter or result is passed
  *   -EPROTO	name and schema contradict each other
  *   -E2BIG	more than MT_FLOW_SPEC_ARGS_MAX tensor-like parameters, or a stack word out of reach
  * ret->args_cnt is 0 after a failure.

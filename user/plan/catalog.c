@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The catalog: which functions tell about memory, and what must still be in which register when
- * the probe on them fires.
+ * The catalog: the functions that show what happens to memory, and what must still be in which register when the probe on them
+ * fires.
  *
- * A row names the library that usually has the symbol, for people. The symbol is taken from whichever
- * mapped file defines it: wheels rename libraries, and some programs link the framework statically. A
- * look-up through the hash table costs microseconds, a wrong guess about names costs all data.
+ * A row names the library that usually has the symbol, for people. The symbol is taken from whichever mapped file defines it:
+ * wheels rename libraries, and some programs link the framework statically. A look-up through the hash table costs
+ * microseconds, a wrong guess about names costs all data.
  *
- * The malloc family is different: every process has several libraries that define malloc, and calls
- * go to the one that the dynamic linker found first. See host.c.
+ * The malloc family is different: every process has several libraries that define malloc, and calls go to the one that the
+ * dynamic linker found first. See host.c.
  */
 #include <elf.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "plan/exits.h"
 
 struct row {
-	const char *lib; /* where it lives as a rule */
+	const char *lib; /* where it usually is */
 	const char *symbol;
 	const char *shown;
 	enum source source;
@@ -49,10 +49,10 @@ static const struct row rows[] = {
 	MARKS("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newERKSsRKSt8optionalISsE",
 	      "profiler::record_function_enter_new", MT_PROG_REGION_BEGIN, ARG_BEHIND_RESULT(0), 0, MT_REGION_OLD_STRING),
 	/*
-	 * The operator _record_function_exit has no exported function of its own, but what takes its argument from the
-	 * dispatcher's stack is exported, from each library that uses it (calls go to the first of them), and serves
-	 * nothing else. RecordFunction::end is called for every backward node and operator, too: 47 hits a step in the
-	 * 64-wide MLP, of which 2 are regions.
+	 * The operator _record_function_exit has no exported function of its own, but the function that takes its argument from
+	 * the dispatcher's stack is exported, from each library that uses it (calls go to the first of them), and serves
+	 * nothing else. RecordFunction::end is called for every backward node and operator, too: 47 hits a step in the 64-wide
+	 * MLP, of which 2 are regions.
 	 */
 	MARKS("libtorch_python.so",
 	      "_ZNO3c106IValue13toCustomClassIN5torch8autograd8profiler20PythonRecordFunctionEEENS_13intrusive_ptrIT_NS_"
@@ -64,7 +64,7 @@ static const struct row rows[] = {
 	      "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
 	      "11InputBufferERKS2_INS0_10ReadyQueueEE",
 	      "Engine::evaluate_function", MT_PROG_NODE, ARG_BIT(2), 1, 0),
-	/* HOST_ENTER notes the stack pointer, its return probe replaces the return address: both need it */
+	/* HOST_ENTER records the stack pointer, its return probe replaces the return address: both need it */
 #define HOST_GIVES(sym, name, fn, regs) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_ENTER, { regs, 1 }, fn }
 #define HOST_TAKES(sym, name, fn) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_FREE, { ARG_BIT(0), 0 }, fn }
 	HOST_TAKES("free", "free", MT_HOST_FREE),
@@ -132,9 +132,8 @@ _Static_assert(ROWS_CNT <= CATALOG_ROWS_MAX, "rows_found has a byte for each");
  */
 
 /*
- * The return probe of a malloc-like function sits on the same instruction as its entry probe: the
- * kernel takes the return address from where it was at the entry, which `needs_ret_addr` has kept valid, and
- * one trap then serves both.
+ * The return probe of a malloc-like function is on the same instruction as its entry probe: the kernel takes the return address
+ * from where it was at the entry, which `needs_ret_addr` has kept valid, and one trap then serves both.
  */
 static int add_return(struct builder *b, struct site site, const char *shown)
 {
@@ -197,7 +196,7 @@ static int add_row(struct builder *b, size_t i, const struct elf_sym *sym, const
 	return r;
 }
 
-/* A program's own functions that no library of it uses are in .symtab alone. */
+/* A program's own functions that none of its libraries uses are only in .symtab. */
 static int find_function(const struct builder *b, const char *name, struct elf_sym *ret)
 {
 	int r = elf__find_symbol(b->elf, name, ret);
@@ -217,7 +216,7 @@ static int is_wanted(const struct builder *b, const struct row *row)
 	return b->lib == b->reallocarray_lib && row->cookie == MT_HOST_REALLOCARRAY;
 }
 
-/* jemalloc built with a prefix: an allocator beside the process's own. */
+/* jemalloc built with a prefix: a second allocator besides the process's own. */
 static int plan_prefixed(struct builder *b, const char *prefix)
 {
 	char name[64];
@@ -240,7 +239,7 @@ static int plan_prefixed(struct builder *b, const char *prefix)
 	return 0;
 }
 
-/* Rows of one function in different shapes follow one another: the first that a library has is taken. */
+/* Rows for variants of one function are adjacent: the first that a library has is taken. */
 static int is_same_as_before(size_t i)
 {
 	return i && !strcmp(rows[i].shown, rows[i - 1].shown);
@@ -288,7 +287,7 @@ static void cover_source(struct builder *b, enum source source)
 		wanted++;
 		found += (uint32_t)is_row_found(b, i);
 	}
-	if (source == SRC_HOST && found) /* which functions an allocator has is its own affair */
+	if (source == SRC_HOST && found) /* allocators differ in the functions that they have */
 		wanted = found;
 	builder__cover(b, source, wanted, found);
 	for (size_t i = 0; found && i < ROWS_CNT; i++)

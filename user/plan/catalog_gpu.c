@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The memory API of GPUs as a table: a row says what a function does to memory and where it says pointer,
- * size, handle and device. One pair of BPF programs (bpf/cuda.bpf.c) carries the rows out.
+ * The memory API of GPUs as a table: a row has what a function does to memory and where its pointer, size, handle and device
+ * are. One pair of BPF programs (bpf/cuda.bpf.c) interprets the rows.
  *
- * A function is looked for in every mapped file, its library's name is for people: programs that nvcc links
- * have the runtime inside (libcudart_static), so has libnccl; there the functions are local symbols, found
- * in .symtab unless it was stripped, and the driver's below them always.
+ * A function is looked for in every mapped file, its library's name is for people: programs that nvcc links contain the runtime
+ * (libcudart_static), and so does libnccl; there the functions are local symbols, found in .symtab unless it was stripped, and
+ * the driver's below them always.
  *
- * Entries of the driver (535) are `cmpl; je; jmp`: the planner takes the je, the registers and the stack are
- * still as the caller left them. Those of the runtime (12.9, 13.0), NCCL and HIP begin with push.
+ * Entries of the driver (535) are `cmpl; je; jmp`: the planner takes the je, where the registers and the stack are still as the
+ * caller left them. Those of the runtime (12.9, 13.0), NCCL and HIP begin with push.
  *
- * What a call cannot tell is left out and said in docs/gpu.md: cuGraphAddNode with a node of memory, sparse
- * arrays (cuMemMapArrayAsync), multicast objects, which are no memory themselves.
+ * What a call does not contain is left out and listed in docs/gpu.md: cuGraphAddNode with a node of memory, sparse arrays
+ * (cuMemMapArrayAsync), multicast objects, which are no memory themselves.
  */
 #include "plan/catalog_gpu.h"
 
@@ -78,7 +78,7 @@
 #define MAPS	 DOES(MAP, PHYSICAL, NONE, .addr = ARG(0), .aux = ARG(3), SIZE(ARG(1)))
 #define UNMAPS	 DOES(UNMAP, PHYSICAL, NONE, .addr = ARG(0), SIZE(ARG(1)))
 #define UNRESERVES DOES(FREE, RESERVED, NONE, .addr = ARG(0), SIZE(ARG(1)))
-/* (T **out, handle by value, flags): the size is the other process's secret */
+/* (T **out, handle by value, flags): the size is known only in the other process */
 #define OPENS DOES(ALLOC, IMPORTED, THREAD, .addr = OUT(0))
 /* (handle *out, desc const *: size at 24) and (T **out, handle, desc const *: size at 8) */
 #define IMPORTS	     DOES(ALLOC, IMPORTED, THREAD, .addr = OUT(0), SIZE(IN_AT(1, 24)))
@@ -90,11 +90,11 @@
 #define TRIMS_GRAPHS   DOES(TRIM, GRAPH, ARG, .dev = INT(0))
 #define TRIMS	       DOES(TRIM, ASYNC, NONE, .addr = ARG(0), SIZE(ARG(1)))
 #define ENDS_POOL      DOES(TRIM, ASYNC, NONE, .addr = ARG(0))
-/* flags of a RESET stand where others have their kind of segment */
+/* the flags of a RESET are where others have their kind of segment */
 #define RESETS(maybe, dev_of, ...) \
 	{ .kind = MT_EV_SEG_RESET, .seg = (maybe), .whose = MT_SEG_DEV_##dev_of, __VA_ARGS__ }
 #define SETS_DEVICE { .sets = MT_SEG_SETS_DEVICE, .whose = MT_SEG_DEV_ARG, .dev = INT(0) }
-/* Communicators: OUT where one comes back, ARG where it goes; (comms *out, int n, …) makes several. */
+/* Communicators: OUT where one is returned, ARG where it is passed; (comms *out, int n, …) makes several. */
 #define IN_COMM(what, ...)                                                                                \
 	{ .kind = MT_EV_SEG_COMM, .seg = MT_COMM_##what, .sets = MT_SEG_SETS_COMM, .whose = MT_SEG_DEV_THREAD,     \
 	  __VA_ARGS__ }
@@ -104,8 +104,8 @@
 #define INSTANTIATES GRAPH(INSTANTIATED, .addr = OUT(0), .aux = ARG(1))
 #define LAUNCHES     GRAPH(LAUNCHED, .addr = ARG(0))
 /*
- * The caching allocator's private pools: (this, signed char device, pair of numbers by value, …). Its classes are hidden,
- * so their functions are in .symtab alone; they have no result.
+ * The caching allocator's private pools: (this, signed char device, pair of numbers by value, …). Its classes are hidden, so
+ * their functions are only in .symtab; they have no result.
  */
 #define POOL(what)                                                                                                \
 	{ .kind = MT_EV_SEG_GRAPH, .seg = MT_GRAPH_POOL_##what, .whose = MT_SEG_DEV_ARG, .sets = MT_SEG_AT_ENTRY,  \
@@ -113,7 +113,7 @@
 /* (pool *out, props const *: location at 8) and (pool *out, device) */
 #define MAKES_POOL { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_LOCATION, .addr = OUT(0), .dev = IN_AT(1, 8) }
 #define SAYS_POOL  { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(1) }
-/* Events: of interest are those alone that the caching allocator records as it takes a block back. */
+/* Events: only those count that the caching allocator records when it takes a block back. */
 #define STREAM(what) { .kind = MT_EV_STREAM, .seg = MT_STREAM_##what, .addr = ARG(0) }
 #define SETS_CONTEXT(addr_at) { .sets = MT_SEG_SETS_CONTEXT, .addr = addr_at }
 #define MAKES_CONTEXT(dev_at) \
@@ -387,7 +387,7 @@ void gpu__at(struct plan *plan, const struct lib *lib)
 	}
 }
 
-/* Entry and return on one instruction, as for the malloc family: one trap serves both. */
+/* Entry and return are on one instruction, as for the malloc family: one trap serves both. */
 static int add_row(struct builder *b, const struct gpu_row *row, const struct elf_sym *sym)
 {
 	struct prologue_need need = { args_of(&row->spec), 1 };
@@ -443,7 +443,7 @@ size_t gpu__names(const char **ret, size_t max)
 	return cnt;
 }
 
-/* A function that a library has for itself. */
+/* A local function of a library. */
 int gpu__plan_local(struct builder *b, size_t name, const struct elf_sym *sym)
 {
 	struct elf_sym exported;

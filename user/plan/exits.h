@@ -9,7 +9,7 @@
 
 struct elf;
 
-/* As exits_walk; file offsets into ret. */
+/* Like exits_walk, with file offsets in ret. */
 int exits_find(const struct elf *e, uint64_t vaddr, uint64_t *ret);
 
 #endif

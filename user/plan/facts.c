@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What a file says by itself, wherever it is mapped: whether it has the allocator, where c10's objects keep their fields. */
+/* What is known from a file alone, wherever it is mapped: whether it has the allocator, the fields of c10's objects. */
 #include <elf.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #define RESIZE_INSNS   128
 #define NAME_OLD       "_ZNK5torch8autograd4Node4nameEv" /* otherwise …4nameB5cxx11Ev */
 
-/* --- whose malloc ---------------------------------------------------------------------------------------- */
+/* --- the allocator -------------------------------------------------------------------------------------- */
 
 static void learn_host(struct host_facts *ret, const struct elf *e)
 {
@@ -40,7 +40,7 @@ static void find_fields(const struct elf *e, const char *symbol, unsigned arg, i
 		code_fields(code, sym.size && len > sym.size ? (size_t)sym.size : len, arg, max, ret);
 }
 
-/* The first field of what argument `arg` points to that is used; -1: none. */
+/* The first field used of the object that argument `arg` points to; -1: none. */
 static int64_t first_field(const struct elf *e, const char *symbol, unsigned arg, int max)
 {
 	struct code_fields f;
@@ -73,7 +73,7 @@ const size_t flow_classes_cnt = sizeof(flow_classes) / sizeof(*flow_classes);
 
 _Static_assert(sizeof(flow_classes) / sizeof(*flow_classes) <= FLOW_CLASSES_CNT, "facts have a place for each");
 
-/* Which optional the operators' signatures name. */
+/* Finds the optional that the operators' signatures name. */
 static int find_optional(void *ctx, const struct elf_sym *sym)
 {
 	int *optional = ctx;
@@ -121,6 +121,6 @@ void file_facts__learn(struct file_facts *ret, unsigned sources, const struct li
 	ret->is_stripped = (uint8_t)elf__is_stripped(e);
 	if (sources & SRC_HOST)
 		learn_host(&ret->host, e);
-	if (sources & (SRC_FLOW | SRC_OPS)) /* ops may have taken its place */
+	if (sources & (SRC_FLOW | SRC_OPS)) /* ops may have replaced flow */
 		learn_flow(&ret->flow, e, lib);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * All of it is somebody's bytes. A file that cannot be read to its end within its bounds (target/elf.h) is left out as a
- * whole, and so are further files when a process has had its share: the plan says how many, and names the first ones.
+ * All bytes are foreign. A file that cannot be read to its end within its bounds (target/elf.h) is left out as a whole, and so
+ * are further files once a process has used its share: the plan has their number and the first names.
  */
 #include "plan/files.h"
 
@@ -13,10 +13,10 @@
 
 #include "base/clock.h"
 
-/* A process's share: more than what twenty processes with torch would need. */
+/* A process's share: more than twenty processes with torch need. */
 #define READ_MAX (4ull << 30)
 #define CPU_NS_MAX 10000000000ull
-/* What stays open between being asked what it says and being planned, so that it is not read twice. */
+/* Files kept open between the reading of facts and the planning, so that they are not read twice. */
 #define KEPT_BYTES_MAX (64u << 20)
 #define FDS_MAX 256
 
@@ -70,7 +70,7 @@ int builder__open_elf(struct builder *b, const struct lib *lib, int fd, struct e
 	return elf__open(ret, again, lib->path, err);
 }
 
-/* The first time that this file is seen, in this state. */
+/* For a file, in this state, that is seen for the first time. */
 static int open_lib__learn(struct open_lib *o, struct builder *b, const struct lib *lib)
 {
 	struct elf_stamp stamp;
@@ -131,7 +131,7 @@ struct open_lib *builder__lib(struct builder *b, const struct lib *lib)
 		return o;
 	o->is_asked = 1;
 	o->r = open_lib__ask(o, b, lib);
-	if (o->fd >= 0 && ++b->fds_cnt > FDS_MAX) { /* opened again when its turn comes */
+	if (o->fd >= 0 && ++b->fds_cnt > FDS_MAX) { /* opened again when it is planned */
 		builder__close_elf(b, o);
 		close(o->fd);
 		o->fd = -1;

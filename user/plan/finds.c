@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * From files to the plan of a process: what the sources want of each is taken from the cache or found, moved to where this
- * process has it, and put together.
+ * process has it mapped, and put together.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static size_t find__size(const struct find *f)
 	       (f->names ? (64u << 10) + 128ull * names__last(f->names) : 0);
 }
 
-/* What was counted beside the plan. */
+/* The counts besides the plan. */
 static int find__take_counts(struct find *f, const struct builder *own)
 {
 	memcpy(f->rows_found, own->rows_found, sizeof(f->rows_found));
@@ -52,7 +52,7 @@ static int find__take_counts(struct find *f, const struct builder *own)
 struct locals {
 	struct builder *b;
 	size_t gpu_cnt; /* names of the GPUs' memory API; the others are boxed calls', … */
-	size_t boxed[BOXED_NAMES_MAX]; /* … these of them */
+	size_t boxed[BOXED_NAMES_MAX]; /* … with these numbers */
 };
 
 static int plan_local(void *ctx, size_t name, const struct elf_sym *sym)
@@ -62,7 +62,7 @@ static int plan_local(void *ctx, size_t name, const struct elf_sym *sym)
 	return name < l->gpu_cnt ? gpu__plan_local(l->b, name, sym) : boxed__plan_local(l->b, l->boxed[name - l->gpu_cnt], sym);
 }
 
-/* What a library has for itself: going through its names is expensive, so once for all who want some. */
+/* A library's local functions: going through their names is expensive, so it is done once for all sources. */
 static int builder__plan_locals(struct builder *b)
 {
 	struct locals l = { .b = b };
@@ -81,7 +81,7 @@ static int builder__plan_locals(struct builder *b)
 	return r;
 }
 
-/* Everything that the sources want of b->elf, into b->plan. */
+/* Adds everything that the sources want of b->elf to b->plan. */
 static int builder__plan_elf(struct builder *b)
 {
 	int r = catalog__plan_lib(b);
@@ -98,7 +98,7 @@ static int builder__plan_elf(struct builder *b)
 	return r;
 }
 
-/* The plan of one file: a builder of its own, which knows nothing of the process. */
+/* The plan of one file: a builder of its own, without the process. */
 static int make_find(struct builder *b, const struct lib *lib, const struct elf *e, const struct find_key *key,
 		     struct find **ret)
 {
@@ -169,7 +169,7 @@ static int builder__find(struct builder *b, const struct lib *lib, struct open_l
 
 /* --- putting together ---------------------------------------------------------------------------------- */
 
-/* The library's entry in plan->libs; takes the descriptor over. */
+/* The library's entry in plan->libs; takes ownership of the descriptor. */
 static int builder__use_lib(struct builder *b, const struct lib *lib, struct open_lib *o)
 {
 	struct plan *p = b->plan;
@@ -188,7 +188,7 @@ static int builder__use_lib(struct builder *b, const struct lib *lib, struct ope
 	return 0;
 }
 
-/* Numbers of a file's specs in the process's plan. */
+/* Numbers that a file's specs have in the process's plan. */
 struct spec_map {
 	int *usdt, *seg, *flow;
 };
@@ -216,7 +216,7 @@ static int map_specs(struct builder *b, const struct find *f, const struct name_
 	return r == -ENOMEM ? r : 0;
 }
 
-/* A site in the words of the process's plan. 0: there is no room for its spec. */
+/* Translates a site to the process's plan. 0: there is no room for its spec. */
 static int move_site(struct builder *b, const struct lib *lib, struct site *s, const struct spec_map *specs, int has_bias,
 		     uint64_t bias)
 {
@@ -238,10 +238,10 @@ static int move_site(struct builder *b, const struct lib *lib, struct site *s, c
 	case MT_PROG_FLOW_BOXED:
 		if (b->plan->flow_layout.at.arg_bytes)
 			break;
-		b->flow_found--; /* which the file's counts have; why is in a note */
+		b->flow_found--; /* which the file's counts include; the reason is in a note */
 		return 0;
 	case MT_PROG_FLOW_OP:
-		if (specs->flow[spec] < 0) /* as one that is not understood */
+		if (specs->flow[spec] < 0) /* treated like one that is not understood */
 			b->plan->flow_args_unread++;
 		s->cookie = (uint32_t)s->cookie | (uint64_t)(specs->flow[spec] < 0 ? 0 : specs->flow[spec]) << 32;
 		break;

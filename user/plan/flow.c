@@ -1,30 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The source `flow`: which objects are tensors, where their fields are, and the specs of operators'
- * arguments.
+ * The source `flow`: which objects are tensors, where their fields are, and the specs of operators' arguments.
  *
- * A field's place is nowhere written in a library, so there is a table of layouts, and the library's
- * own code decides which of them holds: TensorImpl::has_storage() and autograd_meta() are exported
- * functions of one memory operand, the field itself. Both must be where a row of the table has them;
- * reference counts stand before them, as in every object of c10 (two words in 1.13, one from 2.4 on at
- * the latest). And the optional that the operators' signatures name must be the row's: torch's own has its
- * flag in front. StorageImpl's fields must be among those that at::native::resize_bytes_cpu touches in its
- * argument: data and size as words, device type and index as bytes. AccumulateGrad's variable follows
- * Node, whose size changes from version to version (392 in 1.13, 472 in 2.4 and 2.8, 464 in 2.13), so it is taken
- * from the code: the first field of the node that AccumulateGrad::apply uses. AutogradMeta's grad stands behind a
- * std::string, which has 32 bytes, or 8 with the old ABI of PyPI's wheels up to 2.6: the name of Node::name(), which gives one,
- * says which.
+ * The place of a field is not recorded in a library, so there is a table of layouts, and the library's own code decides which
+ * of them holds: TensorImpl::has_storage() and autograd_meta() are exported functions of one memory operand, the field itself.
+ * Both must be where a row of the table has them; reference counts precede them, as in every object of c10 (two words in 1.13,
+ * one from 2.4 on at the latest). And the optional that the operators' signatures name must be the row's: torch's own has its
+ * flag in front. StorageImpl's fields must be among those that at::native::resize_bytes_cpu uses in its argument: data and size
+ * as words, device type and index as bytes. AccumulateGrad's variable follows Node, whose size changes from version to version
+ * (392 in 1.13, 472 in 2.4 and 2.8, 464 in 2.13), so it is taken from the code: the first field of the node that
+ * AccumulateGrad::apply uses. AutogradMeta's grad follows a std::string, which has 32 bytes, or 8 with the old ABI of PyPI's
+ * wheels up to 2.6: the name of Node::name(), which returns one, shows which.
  *
- * What no row fits is refused rather than guessed; `ops` then takes the place of `flow`. Not told by
- * code are what else is before AutogradMeta's grad (nothing since 1.13) and a list's items. A wrong place would give no
- * wrong tensor: nothing is read but through objects of known classes (bpf/flow.bpf.c), the rest is counted.
+ * A layout that fits no row is refused rather than guessed; `ops` then takes the place of `flow`. Not shown by code are other
+ * fields before AutogradMeta's grad (none since 1.13) and a list's items. A wrong place would give no wrong tensor: everything
+ * is read only through objects of known classes (bpf/flow.bpf.c), the rest is counted.
  *
- * That an object is a tensor at all is told by its vtable pointer: the exported vtables of TensorImpl
- * and its subclasses. Classes that are not exported (the mkldnn tensor) are not read; they
- * have no storage of their own anyway.
+ * An object is recognized as a tensor by its vtable pointer: the exported vtables of TensorImpl and its subclasses. Classes
+ * that are not exported (the mkldnn tensor) are not read; they have no storage of their own anyway.
  *
- * Libraries are looked at before the sites are planned, since c10's classes and the operators are in
- * different ones; static programs have them in one.
+ * Libraries are looked at before the sites are planned, since c10's classes and the operators are in different ones; static
+ * programs have them in one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -95,7 +91,7 @@ char *flow_layouts_words(char *buf, size_t size)
 	return buf;
 }
 
-/* How a Node begins, by its size: what AccumulateGrad adds, its variable, lies right behind it. */
+/* The beginning of a Node, by its size: AccumulateGrad's own field, its variable, follows directly. */
 #define NODE_BYTES_ONE_COUNT 464 /* from 2.9 on: a count of its own */
 #define NODE_SEQ_ONE_COUNT   16
 #define NODE_SEQ_TWO_COUNTS  24 /* before: a weak pointer to itself, two words */
@@ -119,7 +115,7 @@ struct begin {
 	int64_t storage, meta, variable; /* fields of TensorImpl and AccumulateGrad */
 	struct code_fields resized; /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;
-	struct flow_facts boxed; /* what the files say of boxed calls and Python's nodes, together */
+	struct flow_facts boxed; /* facts of all files about boxed calls and Python's nodes */
 };
 
 static const struct flow_layout *find_layout(const struct begin *g)
@@ -140,7 +136,7 @@ static int is_storage_as_in(const struct begin *g, const struct mt_flow_layout *
 	       (touched[l->storage_dev + 1] & 1);
 }
 
-/* The layout into the plan, or why there is none. */
+/* Puts the layout into the plan, or returns why there is none. */
 static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
 {
 	const struct flow_layout *l = find_layout(g);
@@ -162,7 +158,7 @@ static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
 	return NULL;
 }
 
-/* What a file says, at its place in this process. */
+/* Facts of a file, at its place in this process. */
 static int begin_lib(struct begin *g, const struct lib *lib, const struct file_facts *file)
 {
 	const struct flow_facts *f = &file->flow;
@@ -173,7 +169,7 @@ static int begin_lib(struct begin *g, const struct lib *lib, const struct file_f
 
 		if (!(f->has_class >> i & 1) || elf_layout__bias(&file->code, lib->exec_start, lib->exec_off, &bias) < 0)
 			continue;
-		/* objects point behind the two words that open a vtable */
+		/* objects point past the first two words of a vtable */
 		r = add_class(g->b->plan, bias + f->classes[i] + 16, flow_classes[i].class);
 		if (r < 0)
 			return r;
@@ -204,7 +200,7 @@ static int begin_lib(struct begin *g, const struct lib *lib, const struct file_f
 	return 0;
 }
 
-/* A library of such a name is mapped; is_new: since the last plan. */
+/* Is a library of that name mapped; is_new: since the last plan? */
 static int is_there(const struct builder *b, const char *name, int is_new)
 {
 	const struct lib *libs;
@@ -236,7 +232,7 @@ int flow__begin(struct builder *b, struct err *err)
 	for (size_t i = 0; i < cnt; i++) {
 		const struct file_facts *file = builder__facts(b, &libs[i]);
 
-		/* why there is none is said when its sites are planned */
+		/* the reason for a missing file is noted when its sites are planned */
 		if (file && begin_lib(&g, &libs[i], file) < 0)
 			return err_set(err, -ENOMEM, "out of memory");
 	}
@@ -276,7 +272,7 @@ int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s)
 	return (int)p->flow_specs_cnt - 1;
 }
 
-/* What is known of an argument from elsewhere need not be read again; names and writes are news each time. */
+/* An argument known from elsewhere need not be read again; names and writes are new at each call. */
 static void mark_once(struct mt_flow_spec *spec)
 {
 	for (uint32_t i = 0; i < spec->args_cnt; i++)
@@ -289,7 +285,7 @@ int flow__spec(struct builder *b, const char *mangled, const struct schema *s, i
 	struct mt_flow_spec spec = { 0 };
 	int r;
 
-	if (!b->plan->flow_specs_cnt) { /* number 0 is the empty one: what is not understood */
+	if (!b->plan->flow_specs_cnt) { /* number 0 is the empty one, for signatures that are not understood */
 		r = flow__intern_spec(b, &spec);
 		if (r < 0)
 			return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Whose malloc the process uses. */
+/* Which malloc the process uses. */
 #include <errno.h>
 #include <string.h>
 
@@ -18,10 +18,9 @@ static int is_known_allocator(const char *base)
 }
 
 /*
- * The first definition in the linker's order wins: the program, preloaded libraries, needed ones. That
- * order is not in maps, but libraries are mapped from the top down: one that was there before the C
- * library lies above it. One that lies below was loaded later and serves only itself, unless it is
- * an allocator by name (address space layouts differ).
+ * The first definition in the linker's order wins: the program, preloaded libraries, needed ones. That order is not in maps,
+ * but libraries are mapped from the top down: one that was loaded before the C library is above it. One below was loaded later
+ * and serves only itself, unless its name is that of an allocator (address space layouts differ).
  */
 int host__choose(struct builder *b, struct err *err)
 {

@@ -2,15 +2,14 @@
 /*
  * Operators and backward nodes: thousands of symbols that are found by pattern, not by name.
  *
- * Operators are at::_ops::X::call; their names for people come from the schema text (schema.c). Those
- * that can neither allocate, nor write, nor make a view get no probe: size, stride, is_* … are called
- * often, and each hit costs the job most of a microsecond. Those that only make views are a source of
- * their own, for the same reason: in the 64-wide MLP they are 206 of 904 hits a step, and no byte is
- * allocated or freed in them. Without a schema an operator is kept, named X. The source `flow` reads arguments
- * (callconv.c) and leaves out what would tell it nothing.
+ * Operators are at::_ops::X::call; their names for people come from the schema text (schema.c). Those that can neither
+ * allocate, nor write, nor make a view get no probe: size, stride, is_* … are called often, and each hit costs the job most of
+ * a microsecond. Those that only make views are a source of their own, for the same reason: in the 64-wide MLP they are 206 of
+ * 904 hits a step, and no byte is allocated or freed in them. Without a schema an operator is kept, named X. The source `flow`
+ * reads arguments (callconv.c) and leaves out operators without information for it.
  *
- * Backward nodes are told apart by the vtable of the node object, an exported symbol; named as
- * torch.profiler names them: generated ones without namespace, the others with it.
+ * Backward nodes are distinguished by the vtable of the node object, an exported symbol; named as torch.profiler names them:
+ * generated ones without namespace, the others with it.
  */
 #include <elf.h>
 #include <errno.h>
@@ -31,12 +30,12 @@ struct ops {
 	struct builder *b;
 	struct schema_index *schemas;
 	uint32_t seen; /* operators, left out or not */
-	uint32_t guards; /* … of which it is known whether they were called */
+	uint32_t guards; /* … those with a known guard, which shows whether they were called */
 };
 
 /* --- names ----------------------------------------------------------------------------------------- */
 
-/* <length><identifier> of the Itanium C++ ABI at *at; moves behind it. 0 = none. */
+/* <length><identifier> of the Itanium C++ ABI at *at; moves past it. 0 = none. */
 static size_t take_identifier(const char **at, const char **ret)
 {
 	size_t n = 0;
@@ -93,7 +92,7 @@ static const struct schema *name_op(const struct ops *o, const char *op, size_t 
 	return NULL;
 }
 
-/* Where (in the file's addresses) it is kept whether the operator was ever called; 0: not known, so that its probe stays. */
+/* Address, in the file, of the byte that shows whether the operator was ever called; 0: unknown, so its probe stays. */
 static uint64_t find_guard(struct ops *o, const struct elf_sym *sym)
 {
 	size_t len;
@@ -107,7 +106,7 @@ static uint64_t find_guard(struct ops *o, const struct elf_sym *sym)
 	return vaddr;
 }
 
-/* The first call of an operator looks its schema up: who has taken probes away is told by this one. */
+/* The first call of an operator looks up its schema: this probe shows it when the operator's own was removed. */
 static int add_lookup(struct ops *o)
 {
 	static const struct prologue_need need = { 0, 0 };
@@ -117,7 +116,7 @@ static int add_lookup(struct ops *o)
 
 	if (elf__find_symbol(b->elf, "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_", &sym) < 0 || !sym.is_exec ||
 	    builder__place(b, &sym, "c10::Dispatcher::findSchemaOrThrow", &need, &site) < 0)
-		return 0; /* then a new operator is found by looking from time to time */
+		return 0; /* then new operators are only found by the regular looks */
 	return builder__add_site(b, &site, "c10::Dispatcher::findSchemaOrThrow");
 }
 
@@ -127,11 +126,12 @@ static int is_named(const struct schema *s, const char *name)
 }
 
 /*
- * What tells the data flow nothing: an operator that only makes a view, hands its tensor on to another one that is
- * probed, or gives it back as it is (to calls _to_copy if there is anything to do): no byte is allocated, written or read in
- * it. And empty_strided, which is how operators like _to_copy get the memory of their result: it has no tensor, and the
- * allocation is theirs just as well. Together 248 of 527 operators a step in the 64-wide MLP. detach stays: AccumulateGrad's
- * own says which tensor is the gradient. That a backward node only looked at its tensor is known of its class (OPC_VIEW_NODE).
+ * Operators without information for the data flow: those that only make a view, pass their tensor on to another probed
+ * operator, or return it as it is (`to` calls _to_copy if there is anything to do): no byte is allocated, written or read in
+ * them. And empty_strided, with which operators like _to_copy get the memory of their result: it has no tensor, and the
+ * allocation can be theirs just as well. Together 248 of 527 operators a step in the 64-wide MLP. detach stays:
+ * AccumulateGrad's own shows which tensor is the gradient. A backward node that only looked at its tensor is known by its class
+ * (OPC_VIEW_NODE).
  */
 static int tells_nothing(const struct schema *s, enum schema_effect effect)
 {
@@ -145,7 +145,7 @@ static int tells_nothing(const struct schema *s, enum schema_effect effect)
 	return 0;
 }
 
-/* Which source an operator of this effect belongs to; 0: none is asked for. */
+/* The source that an operator of this effect belongs to; 0: it was not requested. */
 static enum source source_of(struct builder *b, const struct schema *s, enum schema_effect effect)
 {
 	enum source source = b->sources & SRC_FLOW ? SRC_FLOW : effect == SCHEMA_VIEWS ? SRC_VIEWS : SRC_OPS;
@@ -170,13 +170,13 @@ static void count_found(struct builder *b, enum source source)
 		b->ops_found++;
 }
 
-/* `p.data = x`: asked before one tensor takes another one's storage, and nothing else tells of that. */
+/* `p.data = x`: called before a tensor takes another one's storage, the only sign of that. */
 static int is_takeover(const struct schema *s)
 {
 	return is_named(s, "_has_compatible_shallow_copy_type");
 }
 
-/* Whatever the operators around it were given: these say which tensor is what. `views` is for looking closely. */
+/* Read whatever an enclosing operator was given: these show which tensor is what. `views` asks for more detail. */
 static int is_always_read(const struct builder *b, const struct schema *s)
 {
 	return !s || is_takeover(s) || is_named(s, "detach") || (b->sources & SRC_VIEWS);
@@ -218,7 +218,7 @@ static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size
 	return builder__add_site(b, &site, name);
 }
 
-/* A backward node's own apply: what the engine gives it are the tensors of its frame. */
+/* A backward node's own apply: the engine's arguments are the tensors of its frame. */
 static int add_apply(struct ops *o, const struct elf_sym *sym)
 {
 	static const struct prologue_need need = {
@@ -263,7 +263,7 @@ static int add_vtable(struct ops *o, const struct elf_sym *sym)
 		return 0;
 	if (!strncmp(buf, GENERATED, strlen(GENERATED)))
 		name = buf + strlen(GENERATED);
-	/* objects point behind the two words that open a vtable: offset to top, type information */
+	/* objects point past the first two words of a vtable: offset to top, type information */
 	return builder__add_vtable(b, sym->vaddr + 16, name);
 }
 
@@ -290,7 +290,7 @@ static int each_symbol(void *ctx, const struct elf_sym *sym)
 	return 0;
 }
 
-/* Going through all symbols is for libraries that can have them. */
+/* Going through all symbols is only for libraries that can have them. */
 static int is_torch(const struct builder *b)
 {
 	struct elf_sym sym;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Which instruction of a function becomes a site; and those functions that have none where a probe is safe. */
+/* Which instruction of a function becomes a site; and the count of functions without a safe one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

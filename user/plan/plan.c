@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A plan as a whole. Each mapped file is asked for everything that the sources want of it (files.c). One that cannot be
- * opened or is no ELF file costs a note at most; the plan fails only when the process is gone, memory is short, or
- * nothing at all was found.
+ * A plan as a whole. Each mapped file is searched for everything that the sources want of it (files.c). A file that cannot be
+ * opened or is no ELF file costs a note at most; the plan fails only when the process has ended, memory is short, or nothing at
+ * all was found.
  */
 #include "plan/plan.h"
 
@@ -224,8 +224,8 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 }
 
 /*
- * An emulated call pushes its return address on one stack of two, and the function that it calls is killed by its return
- * (mended in 2026, abf08854d224). A program that is just loading may get its second stack yet. Return probes exchange the
+ * An emulated call pushes its return address on only one of the two stacks, so the return from the called function is fatal
+ * (fixed in 2026, abf08854d224). A program that is just loading may still get its second stack. Return probes exchange the
  * return address on one of them; kernels between 6.6 and 6.10 did not mind the other.
  */
 static void builder__mind_shadow_stacks(struct builder *b)
@@ -238,7 +238,7 @@ static void builder__mind_shadow_stacks(struct builder *b)
 		b->classes.of[INSN_RETURN].is_usable = 0;
 }
 
-/* Makes a plan by `run`, with a cache for itself if none is given. */
+/* Makes a plan with `run`, with a cache of its own if none is given. */
 static int builder__make(struct builder *b, int (*run)(struct builder *b, const struct plan_opts *opts, struct err *err),
 			 const struct plan_opts *opts, struct plan **ret, struct err *err)
 {
@@ -282,7 +282,7 @@ int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opt
 		.has_guards = !opts->keep_idle,
 	};
 
-	if (b.sources & SRC_FLOW) /* which needs the regions, and says all that ops says */
+	if (b.sources & SRC_FLOW) /* flow needs the regions, and includes all of ops */
 		b.sources = (b.sources | SRC_REGIONS) & ~(unsigned)SRC_OPS;
 	builder__mind_shadow_stacks(&b);
 	return builder__make(&b, builder__run, opts, ret, err);

@@ -39,7 +39,7 @@ enum source {
 #define SRC_ALL (SRC_DEFAULT | SRC_OPS | SRC_HOST | SRC_VIEWS)
 
 const char *source_name(enum source one);	      /* "framework" … */
-/* "framework,ops" → bits; names of DESIGN that are not built yet give -ENOTSUP with a message. */
+/* "framework,ops" → bits; names of DESIGN that are not implemented yet give -ENOTSUP with a message. */
 int sources_parse(const char *text, unsigned *ret_mask, struct err *err);
 
 struct site {
@@ -48,8 +48,8 @@ struct site {
 	uint64_t offset;	 /* file offset of the probed instruction */
 	uint64_t ref_ctr_offset; /* USDT semaphore, 0 = none */
 	uint64_t cookie;	 /* OP: name_id.v; HOST_*: enum mt_host_fn; USDT, SEG_*: index into their specs; else 0 */
-	uint64_t guard;		 /* operators: address in the process of a byte that is 0 until it is called; 0: not known */
-	name_id sym;		 /* what people call it: "aten::add.Tensor", "malloc", "memtrace:op_begin" */
+	uint64_t guard;		 /* operators: address in the process of a byte that is 0 until it is called; 0: unknown */
+	name_id sym;		 /* its name for people: "aten::add.Tensor", "malloc", "memtrace:op_begin" */
 	enum source source;
 	uint8_t is_ret;		 /* a return probe */
 	uint8_t insn_class;	 /* enum insn_class */
@@ -58,14 +58,14 @@ struct site {
 	char insn[SITE_INSN_LEN]; /* as objdump has it */
 };
 
-/* What tells of steps: first in a plan, and set before anything else. */
+/* Marks of steps: first in a plan, and set before anything else. */
 static inline int site__is_mark(const struct site *s)
 {
 	return s->prog == MT_PROG_REGION_BEGIN || s->prog == MT_PROG_REGION_END ||
 	       (s->prog == MT_PROG_FLOW_BOXED && (s->cookie & (MT_BOXED_REGIONS | MT_BOXED_MARKED)) == MT_BOXED_REGIONS);
 }
 
-/* From which level on it is set (docs/sampling.md): segments, refusals; marks of steps; what allocates and frees; the rest. */
+/* The lowest level with this site (docs/sampling.md): segments, refusals; marks of steps; allocations and frees; the rest. */
 static inline enum mt_level site__level(const struct site *s)
 {
 	switch (s->prog) {
@@ -91,7 +91,7 @@ static inline enum mt_level site__level(const struct site *s)
 struct plan_lib {
 	uint64_t dev, ino;
 	char *path;	 /* for people */
-	int fd;		 /* on the very file, as it was planned: mappings come and go while a program starts */
+	int fd;		 /* of that file, as it was planned: mappings come and go while a program starts */
 	uint64_t size, mtime_ns; /* as it was planned */
 };
 
@@ -104,14 +104,14 @@ struct plan_guard { /* begins with addr: u64_cmp */
 struct flow_layout {
 	const char *torch; /* versions: "2.4 to 2.15"; NULL: no tensor can be read */
 	struct mt_flow_layout at;
-	uint16_t node_seq; /* Node → sequence_nr; of plan__tensors alone: probes do not need it */
+	uint16_t node_seq; /* Node → sequence_nr; only of plan__tensors: probes do not need it */
 };
 
-/* The layout's name that this version of torch ("2.13.0+cpu") was tried with; NULL: none was. */
+/* The name of the layout that was tested with this version of torch ("2.13.0+cpu"); NULL: none. */
 const char *flow_layout_of(const char *version);
 char *flow_layouts_words(char *buf, size_t size); /* all of them: "1.13, 2.4 to 2.15" */
 
-/* Per source: what the catalog wanted, what the libraries had. */
+/* Per source: numbers of functions in the catalog, and found in the libraries. */
 struct plan_cover {
 	enum source source;
 	uint32_t wanted, found;
@@ -141,11 +141,11 @@ struct plan {
 	size_t covers_cnt;
 	char **notes; /* sentences about what will not be visible and why */
 	size_t notes_cnt;
-	int is_tried;		 /* what can be probed without harm was tried on this kernel, else assumed */
+	int is_tried;		 /* whether probes harm was tried on this kernel, else assumed */
 	uint32_t unsafe_cnt;	 /* sites left out because a probe there could change the program's data */
-	uint32_t files_left_out; /* that could not be read to the end, or were too much: what they have is not seen */
+	uint32_t files_left_out; /* not readable to the end, or too many: their content is not seen */
 	uint32_t ops_left_out;	 /* operators that can neither allocate, write nor view */
-	uint32_t views_left_out; /* operators that only make views, when SRC_VIEWS is not asked for */
+	uint32_t views_left_out; /* operators that only make views, without SRC_VIEWS */
 };
 
 struct plan_opts {
@@ -153,11 +153,11 @@ struct plan_opts {
 	const char *const *usdt; /* --usdt PROVIDER:NAME[:ARG=meaning,…] */
 	size_t usdt_cnt;
 	int keep_idle;	   /* operators that are never called keep their probes: no guards */
-	int by_windows;	   /* what is above MT_LEVEL_WATCH comes and goes: marks of steps are to be cheap without it */
+	int by_windows;	   /* sites above MT_LEVEL_WATCH come and go: marks of steps are to be cheap without them */
 	int only_new_libs; /* plan just what target__refresh found newly mapped */
 	const struct insn_classes *classes; /* of this kernel; NULL: assumed ones */
-	struct plan_cache *cache; /* what earlier plans found in files, with the same usdt and keep_idle; may be NULL */
-	const int *stop; /* NULL, or: when it is not 0 no further file is looked at */
+	struct plan_cache *cache; /* finds of earlier plans, with the same usdt and keep_idle; may be NULL */
+	const int *stop; /* NULL, or: once it is not 0, no further file is looked at */
 };
 
 /* plan/cache.h. One thread at a time. */
@@ -171,21 +171,21 @@ void plan_cache__free(struct plan_cache *c);
 int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opts, struct names *names,
 		struct err *err);
 void plan__free(struct plan *p);
-/* Its names were added to `from`; now they are those of `to`. 0 or -ENOMEM. */
+/* Moves its names from table `from` to table `to`. 0 or -ENOMEM. */
 int plan__rename(struct plan *p, const struct names *from, struct names *to);
 /*
- * Just before it is set: takes away the sites in files that are not as they were when they were planned. Returns how many
- * files; a note names each.
+ * Just before the plan is set: removes the sites of files that have changed since they were planned. Returns how many files; a
+ * note names each.
  */
 unsigned plan__drop_changed(struct plan *p);
 /*
- * Only where tensors keep what is read of them: flow_layout and flow_vtables of the plan, nothing else. -ENOENT: no
- * torch is mapped; -ENOTSUP: its layout is not known.
+ * Only what is needed to read tensors: flow_layout and flow_vtables of the plan, nothing else. -ENOENT: no torch is mapped;
+ * -ENOTSUP: its layout is unknown.
  */
 int plan__tensors(struct plan **ret, struct target *t, struct err *err);
 /*
- * Variables of torch's that each thread has its own of: where in a process {number of the library, offset} lie, as its loader
- * wrote them, and what to add to that offset.
+ * Thread-local variables of torch: the place in a process of {number of the library, offset}, as its loader wrote them, and
+ * what to add to that offset.
  */
 struct tls_place {
 	uint64_t slot; /* 0: not found */

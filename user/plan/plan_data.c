@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A plan that is made: in order, looked up in, checked against files that may have changed, freed. */
+/* A finished plan: sorting, look-ups, the check for files that may have changed, freeing. */
 #define LOG_MODULE "plan"
 #include <errno.h>
 #include <stdio.h>
@@ -28,12 +28,12 @@ void plan__free(struct plan *p)
 }
 
 /*
- * The order in which sites are set, across libraries; it matters while a busy job goes on, most of all with
- * perf uprobes, which take long. Marks of steps come first, their ends before their begins (a region without its end stays
- * open), so that steps can be timed before anything else costs time. Then what frees: a free whose block was not seen is
- * harmless, a block whose free was not looks lost. Then returns: a call whose return is not seen looks lost.
- * Then allocations, before the thousands of operators: an operator's argument whose allocation was not seen is taken
- * for a block from before the attach, and in the time that setting takes a busy job makes hundreds. Operators are last.
+ * The order in which sites are set, across libraries; it matters while a busy job goes on, most of all with perf uprobes, which
+ * take long. Marks of steps come first, their ends before their begins (a region without its end stays open), so that steps can
+ * be timed before anything else costs time. Then frees: a free whose block was not seen is harmless, a block whose free was not
+ * seen looks lost. Then returns: a call whose return is not seen looks lost. Then allocations, before the thousands of
+ * operators: an operator's argument whose allocation was not seen is taken for a block from before the attach, and a busy job
+ * makes hundreds of them while sites are set. Operators are last.
  */
 static int site_rank(const struct site *s)
 {
@@ -57,8 +57,8 @@ static int site_cmp(const void *pa, const void *pb)
 }
 
 /*
- * Sorts, and drops a second site of one program at one place: aliases (memalign and aligned_alloc of
- * glibc are one function), functions that the linker has folded.
+ * Sorts, and drops a second site of one program at one place: aliases (memalign and aligned_alloc of glibc are one function),
+ * functions that the linker has folded.
  */
 void plan__sort(struct plan *p)
 {
@@ -78,7 +78,7 @@ void plan__sort(struct plan *p)
 	p->sites_cnt = n;
 }
 
-/* After the sorting of sites. 0 or -ENOMEM. */
+/* After the sites are sorted. 0 or -ENOMEM. */
 int plan__list_guards(struct plan *p)
 {
 	size_t n = 0;
@@ -96,7 +96,7 @@ int plan__list_guards(struct plan *p)
 	return 0;
 }
 
-/* A probe in the middle of an instruction would harm the job: so no file may have changed since. */
+/* A probe in the middle of an instruction would harm the job: so the file must not have changed since. */
 unsigned plan__drop_changed(struct plan *p)
 {
 	uint8_t *changed = calloc(p->libs_cnt + 1, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Names of a plan in another table: a table of names is not thread-safe, so who makes a plan beside the loop has one of
- * its own, and a file's finds, which outlive plans, have theirs.
+ * Names of a plan in another table. A table of names is not thread-safe, so a thread that makes plans beside the loop has its
+ * own, and a file's finds, which outlive plans, have theirs.
  */
 #include <errno.h>
 #include <stdlib.h>

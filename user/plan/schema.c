@@ -2,22 +2,20 @@
 /*
  * Operator schemas.
  *
- * A library's mangled names tell C++ argument types, but not which arguments an operator writes,
- * what it returns, nor where its overload's name begins. The schema does, and its text stands in
- * .rodata: it is what the library registers at start. So .rodata is searched for ") -> ", and
- * the string around each hit is taken if its head looks like one. at::_ops::X is then matched by
- * X = NAME or NAME_OVERLOAD, as torchgen builds it. In torch 2.13 all 3,101 are found.
+ * A library's mangled names have the C++ argument types, but not which arguments an operator writes, what it returns, nor where
+ * its overload's name begins. The schema does, and its text is in .rodata: the library registers it at start. So .rodata is
+ * searched for ") -> ", and the string around each hit is taken if its head looks like one. at::_ops::X is then matched by X =
+ * NAME or NAME_OVERLOAD, as torchgen builds it. In torch 2.13 all 3,101 are found.
  *
- * Some texts stand there twice: once with "aten::" (older copies that the JIT keeps; taken only for
- * want of another), and one pair differs in what is said to be written: the one that says more wins.
+ * Some texts are there twice: once with "aten::" (older copies that the JIT keeps; taken only if there is no other), and one
+ * pair differs in its annotations of writes: the one with more of them wins.
  *
- * A linker may have merged one text into the end of another (Debian's torch 1.13: 21 operators; PyPI's 2.15: 39): then
- * several texts end like it, or an older copy stands alone. The code that registers the schemas has the address of each in
- * an instruction, inside a longer text or not: it is asked then, and where it is not known (a
- * stripped library) the end that all agree on is taken.
+ * A linker may have merged one text into the end of another (Debian's torch 1.13: 21 operators; PyPI's 2.15: 39): then several
+ * texts have that end, or only an older copy is separate. The code that registers the schemas has the address of each in an
+ * instruction, inside a longer text or not: it is searched then, and where it is not found (a stripped library) the end common
+ * to all is taken.
  *
- * Parsing must survive default values: str a="\"'\\", int[2] x=[0,1], so it knows quotes, escapes and
- * brackets.
+ * Parsing must survive default values: str a="\"'\\", int[2] x=[0,1], so it knows quotes, escapes and brackets.
  */
 #include "plan/schema.h"
 
@@ -49,7 +47,7 @@ static struct text trim(struct text t)
 	return t;
 }
 
-/* Index behind the quoted string that begins at i; t.len if it does not end. */
+/* Index after the quoted string that begins at i; t.len if it does not end. */
 static size_t skip_quoted(struct text t, size_t i)
 {
 	char quote = t.at[i++];
@@ -60,8 +58,8 @@ static size_t skip_quoted(struct text t, size_t i)
 }
 
 /*
- * Index of the first `c` from i on that is outside quotes and brackets; t.len if there is none or a
- * bracket closes that was not opened. (`c` itself may be a closing bracket.)
+ * Index of the first `c` from i on that is outside quotes and brackets; t.len if there is none or a bracket closes that was not
+ * opened. (`c` itself may be a closing bracket.)
  */
 static size_t find_outside(struct text t, size_t i, char c)
 {
@@ -105,7 +103,7 @@ static int has_word(struct text t, const char *word)
 
 /* --- one schema -------------------------------------------------------------------------------------- */
 
-/* [NAMESPACE::]NAME[.OVERLOAD]( → position of the parenthesis, 0 if it is nothing of the kind. */
+/* [NAMESPACE::]NAME[.OVERLOAD]( → position of the parenthesis, 0 if it has another form. */
 static size_t parse_head(struct text t, struct schema *s)
 {
 	struct text *part = &s->name;
@@ -155,7 +153,7 @@ static int parse_value(struct text t, int is_arg, struct schema_value *ret)
 	v.is_tensor = (uint8_t)has_word(v.type, "Tensor");
 	v.is_list = memchr(v.type.at, '[', v.type.len) != NULL;
 	v.is_optional = memchr(v.type.at, '?', v.type.len) != NULL;
-	/* an annotation stands right behind the type's name: Tensor(a!), not Dict(str, Tensor) */
+	/* an annotation directly follows the type's name: Tensor(a!), not Dict(str, Tensor) */
 	for (paren = 0; paren < v.type.len && is_name_char(v.type.at[paren]); paren++)
 		;
 	if (starts_with(v.type, "Tensor(") && paren < v.type.len) {
@@ -242,14 +240,14 @@ enum schema_effect schema__effect(const struct schema *s)
 
 struct entry {
 	struct text text;
-	struct text key; /* behind the namespace, NAME or NAME.OVERLOAD; '.' compares as '_' */
+	struct text key; /* after the namespace, NAME or NAME.OVERLOAD; '.' compares as '_' */
 	uint32_t writes;
 	uint32_t has_ns;
 };
 
-/* A file may have any number of texts and of operators that none of them is for. */
+/* A file may have any number of texts, and of operators without one. */
 #define SCHEMAS_MAX 65536 /* torch 2.13 has 4,900 */
-#define MERGED_MAX 1024	  /* Debian's torch 1.13 asks 70 times */
+#define MERGED_MAX 1024	  /* Debian's torch 1.13 needs 70 */
 
 struct entries {
 	struct entry *at; /* sorted by key, the best of equals first */
@@ -258,11 +256,11 @@ struct entries {
 
 struct schema_index {
 	struct text data;
-	struct entries alone;	   /* behind a NUL */
-	struct entries registered; /* what code names, wherever it begins */
-	schema_code_fn *ask;	   /* for that code; NULL: it was, or there is nobody to ask */
+	struct entries alone;	   /* texts after a NUL */
+	struct entries registered; /* texts that code refers to, wherever they begin */
+	schema_code_fn *ask;	   /* returns that code; NULL: already called, or not set */
 	void *ask_ctx;
-	unsigned merged_cnt; /* times that all of them were gone through */
+	unsigned merged_cnt; /* how often all of them were searched */
 };
 
 static int key_cmp(struct text a, struct text b)
@@ -287,7 +285,7 @@ static int entry_cmp(const void *pa, const void *pb)
 	       cmp_up(a->text.at, b->text.at);
 }
 
-/* 0 also when the string is no schema of torch's own operators, or one too many. */
+/* 0 also when the string is no schema of torch's own operators, or beyond the limit. */
 static int entries__add(struct entries *x, struct text t)
 {
 	struct schema s;
@@ -318,7 +316,7 @@ static int schema_index__scan(struct schema_index *x)
 
 		if (!nul)
 			break;
-		/* a string that begins where the search did begins behind a NUL, too */
+		/* a string at the start of the search also follows a NUL */
 		from = from ? from + 1 : hit - back;
 		r = (size_t)(nul - from) <= SCHEMA_BYTES_MAX
 			    ? entries__add(&x->alone, (struct text){ from, (size_t)(nul - from) })
@@ -336,7 +334,7 @@ static void entries__sort(struct entries *x)
 		qsort(x->at, x->cnt, sizeof(*x->at), entry_cmp);
 }
 
-/* The best one with that key, or NULL. */
+/* The best entry with that key, or NULL. */
 static const struct entry *entries__find(const struct entries *x, struct text key)
 {
 	size_t lo = 0, hi = x->cnt;
@@ -374,8 +372,7 @@ void schema_index__free(struct schema_index *x)
 	free_all(x->alone.at, x->registered.at, x);
 }
 
-/* --- what the code says ---------------------------------------------------------------------------------
- */
+/* --- addresses in code ------------------------------------------------------------------------------------ */
 
 void schema_index__when_in_doubt(struct schema_index *x, schema_code_fn *ask, void *ctx)
 {
@@ -383,7 +380,7 @@ void schema_index__when_in_doubt(struct schema_index *x, schema_code_fn *ask, vo
 	x->ask_ctx = ctx;
 }
 
-/* The text that begins there, up to its NUL; empty: nothing that could be a schema. */
+/* The text that begins there, up to its NUL; empty: it cannot be a schema. */
 static struct text text_at(const struct schema_index *x, uint64_t offset)
 {
 	struct text t = { x->data.at, 0 };
@@ -405,7 +402,7 @@ struct taking {
 	uint64_t data_vaddr;
 };
 
-/* What is no address would have to point to the very beginning of a schema of the name that is looked for. */
+/* A value that is no address is harmless: it would have to point to the start of a schema of the wanted name. */
 static int take_address(void *ctx, uint64_t addr)
 {
 	struct taking *k = ctx;
@@ -424,7 +421,7 @@ static int schema_index__scan_code(struct schema_index *x, const struct schema_c
 	return 0;
 }
 
-/* Its code is asked for once. */
+/* The code is requested once. */
 static const struct entry *schema_index__find_registered(struct schema_index *x, struct text key)
 {
 	schema_code_fn *ask = x->ask;
@@ -432,13 +429,13 @@ static const struct entry *schema_index__find_registered(struct schema_index *x,
 
 	x->ask = NULL;
 	if (ask && ask(x->ask_ctx, &c) == 0 && schema_index__scan_code(x, &c) < 0)
-		x->registered.cnt = 0; /* out of memory: as if nobody had been asked */
+		x->registered.cnt = 0; /* out of memory: as if there were no code */
 	return entries__find(&x->registered, key);
 }
 
 /*
- * A linker that merges strings keeps "dropout(Tensor x) -> …" only as the end of "feature_dropout(Tensor
- * x) -> …". Looked for when there is no string of its own; two ends that differ are no answer.
+ * A linker that merges strings keeps "dropout(Tensor x) -> …" only as the end of "feature_dropout(Tensor x) -> …". Searched
+ * when there is no separate string; two ends that differ give no result.
  */
 static int schema_index__find_merged(struct schema_index *x, struct text key, struct text *ret)
 {

@@ -2,9 +2,9 @@
 /*
  * The schemas of a library: its read-only data, and the function that registers them.
  *
- * TORCH_LIBRARY(aten, m) { m.def("…"); … } of PyTorch's RegisterSchema.cpp is one function of 62 KB for 3,000 operators; it
- * is the library's own, so its name is in .symtab alone. Going through those names takes 2.15's plan 12 ms of 140, and
- * 2.13's nothing: all its texts stand alone.
+ * TORCH_LIBRARY(aten, m) { m.def("…"); … } of PyTorch's RegisterSchema.cpp is one function of 62 KB for 3,000 operators; it is
+ * local to the library, so its name is only in .symtab. Going through those names takes 2.15's plan 12 ms of 140, and 2.13's
+ * nothing: all its texts are separate.
  */
 #include <errno.h>
 

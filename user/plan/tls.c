@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Where threads keep two variables of torch's. No symbol says it: thread-local variables of a library are reached through
- * __tls_get_addr, whose argument is a slot that the loader fills in. So exported functions that do nothing but return them
- * are read.
+ * The places of two thread-local variables of torch. There is no symbol for them: thread-local variables of a library are
+ * reached through __tls_get_addr, whose argument is a slot that the loader fills in. So exported functions that only return
+ * them are read.
  *
- * at::sequence_number::peek(), and c10::GradMode::is_enabled(), which in 2.13 asks AutogradState::get_tls_state()
- * first. Code of another form (a static build, TLS descriptors) gives nothing, and what rests on it is not known.
+ * at::sequence_number::peek(), and c10::GradMode::is_enabled(), which in 2.13 calls AutogradState::get_tls_state() first. Code
+ * of another form (a static build, TLS descriptors) gives nothing, and what depends on it is unknown.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * USDT probes: those of memtrace/usdt.h wherever they are, those of PyTorch's CUDA allocator, and
- * what --usdt asks for.
+ * USDT probes: those of memtrace/usdt.h in any file, those of PyTorch's CUDA allocator, and those of --usdt.
  *
- * A probe's SDT note says where its arguments are, this file what they mean; together they make a
- * struct mt_usdt_spec, which one BPF program interprets. Sites whose arguments lie equal share a spec.
+ * A probe's SDT note has the places of its arguments, this file their meaning; together they make a struct mt_usdt_spec, which
+ * one BPF program interprets. Sites whose arguments have equal places share a spec.
  *
- * The probe goes where the note says and nowhere else. Up to 0.1 sites of memtrace/usdt.h had a five-byte nop behind the nop
- * that the note names, and libbpf's usdt.h had the same for a while: that one is never taken. Linux 6.18 turns it into a call
- * whose return address overwrites what the function around it keeps below its stack pointer.
+ * The probe is set only at the note's address. Up to 0.1 sites of memtrace/usdt.h had a five-byte nop after the nop that the
+ * note names, and libbpf's usdt.h had the same for a while: that one is never taken. Linux 6.18 turns it into a call whose
+ * return address overwrites what the surrounding function keeps below its stack pointer.
  *
- * pytorch:malloc and free are requests of torch.cuda's allocator: size as asked for, before rounding. free
- * does not say the device. Both need the note's semaphore: without it the code jumps over the probe.
+ * pytorch:malloc and free are requests of torch.cuda's allocator: size as requested, before rounding. free has no device. Both
+ * need the note's semaphore: without it the code jumps over the probe.
  */
 #include "plan/usdt.h"
 
@@ -26,7 +25,7 @@
 #include "arch/arch.h"
 
 #define NO USDT_NO_ARG
-#define SITE_BYTES 32 /* the instruction of a site and the one behind it */
+#define SITE_BYTES 32 /* the instruction of a site and the next one */
 
 /* provider, name, kind, ptr, size, device, name (REQUEST: stream) */
 static const struct usdt_pattern known[] = {
@@ -38,10 +37,10 @@ static const struct usdt_pattern known[] = {
 	{ "memtrace", "alloc", MT_EV_ALLOC, 0, 1, 2, NO },
 	{ "memtrace", "free", MT_EV_FREE, 0, NO, 1, NO },
 	{ "memtrace", "tag", MT_EV_TAG, 0, NO, 2, 1 },
-	/* requests; the blocks, with what the allocator's own users ask for, come from the framework's reports */
+	/* requests; the blocks, with the requests of the allocator's own users, come from the framework's reports */
 	{ "pytorch", "malloc", MT_EV_REQUEST, 0, 2, 1, 3 },
 	{ "pytorch", "free", MT_EV_REQUEST_FREE, 0, NO, NO, NO },
-	/* from here on: meanings known, but set only when asked for: every Python call is a hit */
+	/* from here on: known meanings, but set only on request: every Python call is a hit */
 	{ "python", "function__entry", MT_EV_OP_BEGIN, NO, NO, NO, 1 },
 	{ "python", "function__return", MT_EV_OP_END, NO, NO, NO, NO },
 };
@@ -120,7 +119,7 @@ static int set_meaning(struct usdt_pattern *p, const char *key, const char *valu
 	return 0;
 }
 
-/* What kind the arguments alone suggest; 0 = nothing. */
+/* The kind that the arguments alone suggest; 0 = none. */
 static uint8_t infer_kind(const struct usdt_pattern *p, int is_step)
 {
 	if (is_step)
@@ -218,7 +217,7 @@ int usdt_pattern_parse(const char *text, struct usdt_pattern *ret, struct err *e
 
 /* --- sites ------------------------------------------------------------------------------------------- */
 
-/* Takes argument nr into *slot. 0 when it is wanted and cannot be had. */
+/* Puts argument nr into *slot. 0 when it is wanted and not available. */
 static int take_arg(int nr, const struct mt_usdt_arg *args, int cnt, struct mt_usdt_arg *slot)
 {
 	if (nr == NO)

@@ -18,13 +18,13 @@ struct usdt_pattern {
 	char provider[USDT_NAME_MAX], name[USDT_NAME_MAX];
 	uint8_t kind;			/* enum mt_kind */
 	int8_t ptr, size, device, text; /* argument numbers or USDT_NO_ARG; STEP: ptr is the number */
-	uint8_t is_users;		/* asked for by --usdt */
-	uint32_t sites, left_out;	/* planned; not, because a probe there could do harm */
+	uint8_t is_users;		/* from --usdt */
+	uint32_t sites, left_out;	/* planned; not planned, because a probe there could do harm */
 };
 
-/* "PROVIDER:NAME[:ARG=meaning,…]": 0, or -EINVAL with a message that teaches the syntax. */
+/* "PROVIDER:NAME[:ARG=meaning,…]": 0, or -EINVAL with a message that explains the syntax. */
 int usdt_pattern_parse(const char *text, struct usdt_pattern *ret, struct err *err);
-/* Those that are always wanted; returns how many. */
+/* The patterns that are always wanted; returns how many. */
 size_t usdt_patterns_known(const struct usdt_pattern **ret);
 /* Sites of the current library. */
 int usdt__plan_lib(struct builder *b);

@@ -20,12 +20,12 @@
 #include "stack/unwind.h"
 #include "target/target.h"
 
-#define CODES_MAX 16384	       /* then all are forgotten */
+#define CODES_MAX 16384	       /* then all are dropped */
 #define TABLES_BYTES_MAX (32u << 20)
-#define PLACES_MAX 16384       /* the same, of code addresses */
+#define PLACES_MAX 16384       /* likewise, for code addresses */
 #define HASHES_MAX 65536       /* of Python frames */
-#define REFRESH_NS 200000000ull /* a process's maps are read again so often at most, if an address is not known … */
-#define REFRESH_REST 9		/* … and with a pause of so many times what that took: they may be long */
+#define REFRESH_NS 200000000ull /* the least time between two reads of a process's maps, if an address is unknown … */
+#define REFRESH_REST 9		/* … and the pause after one, in multiples of its duration: maps may be long */
 
 struct cap_proc {
 	pid_t pid;
@@ -36,8 +36,8 @@ struct cap_proc {
 	struct py_runtime rt;
 	uint64_t py_start, py_end; /* code of the interpreter's file */
 	uint8_t has_rt, is_told, is_hopeless;
-	uint64_t refresh_ns; /* not before this time */
-	uint32_t hashes_cnt; /* of Python frames that it told */
+	uint64_t refresh_ns; /* not read again before this time */
+	uint32_t hashes_cnt; /* number of Python frames that it reported */
 };
 
 struct place_entry {
@@ -51,7 +51,7 @@ struct hash_entry {
 	uint32_t list;
 };
 
-/* Of a code object, what its lines need: texts are names here. */
+/* What is needed of a code object to know its lines: texts are names here. */
 struct code_lines {
 	uint64_t addr, check;
 	uint8_t *table;
@@ -207,7 +207,7 @@ static void capture__find_python(struct capture *c, struct cap_proc *p)
 		p->has_rt = 1;
 		p->py_start = p->rt.lib->exec_start;
 		p->py_end = p->rt.lib->exec_end;
-		p->rt.lib = NULL; /* good until the next refresh only */
+		p->rt.lib = NULL; /* valid only until the next refresh */
 	}
 	if (py_runtime__tsd(&p->rt, p->target, &p->mem, &tsd))
 		return;
@@ -287,7 +287,7 @@ void capture__begin(struct capture *c, pid_t pid)
 	capture__find_python(c, p);
 }
 
-/* An address that no file has: perhaps a library came since. */
+/* An address that no known file has: a library may have been loaded since. */
 static void capture__refresh(struct capture *c, struct cap_proc *p)
 {
 	uint64_t begin_ns = now_ns(), took_ns;
@@ -311,7 +311,7 @@ void capture__retry(struct capture *c)
 
 /* --- Python --------------------------------------------------------------------------------------------- */
 
-/* What a process chose. */
+/* A name chosen by a process. */
 static name_id capture__name(struct capture *c, const struct cap_proc *p, const char *text)
 {
 	return names__add_of(c->env.names, p ? (uint32_t)p->pid : 0, text, strlen(text));
@@ -322,7 +322,7 @@ static int is_code(const struct code_lines *l, pid_t pid, uint64_t addr, uint64_
 	return l->addr == addr && l->check == check && l->pid == pid;
 }
 
-/* What the code object is; NULL: it is not there any more. */
+/* Reads the code object; NULL: it no longer exists. */
 static const struct code_lines *capture__code(struct capture *c, const struct cap_proc *p, uint64_t addr, uint64_t check)
 {
 	uint64_t hash = hash_two(hash_two(addr, check), (uint64_t)p->pid);
@@ -348,7 +348,7 @@ static const struct code_lines *capture__code(struct capture *c, const struct ca
 	return &c->codes[c->codes_cnt++];
 }
 
-/* <python 0x…>: a code object that went before it was read. Its address says nothing, but that there was one. */
+/* <python 0x…>: a code object that was freed before it was read. Only its address is known. */
 static struct ev_frame frame_unknown(struct capture *c, const struct cap_proc *p, uint64_t addr)
 {
 	char text[40];
@@ -390,7 +390,7 @@ static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t 
 	}
 	if (map__find(&c->hashes, r->hash) || c->hashes.cnt >= HASHES_MAX ||
 	    (p && p->hashes_cnt >= (HASHES_MAX - c->hashes.cnt) / 8))
-		return 0; /* known, or no room, for this process: counted when it is used */
+		return 0; /* known, or no room for this process: counted when it is used */
 	intern__by(c->intern, r->hdr.pid);
 	for (n = 0; n < r->frames_cnt; n++) {
 		words[n] = capture__python_frame(c, p && p->has_rt ? p : NULL, &r->frames[n]);
@@ -533,7 +533,7 @@ int capture__record(struct capture *c, const void *rec, size_t len, struct event
 	return 1;
 }
 
-/* --- in order ------------------------------------------------------------------------------------------- */
+/* --- in time order ------------------------------------------------------------------------------------- */
 
 static int capture__tell(struct capture *c, const struct event *at, uint32_t node, uint32_t parent, uint32_t frame,
 			 event_fn fn, void *ctx)
@@ -545,7 +545,7 @@ static int capture__tell(struct capture *c, const struct event *at, uint32_t nod
 					.aux = f->line, .flags = f->kind });
 }
 
-/* The node of merged frames, outermost first into the tree; 0: no room; < 0: fn's error. */
+/* The node of merged frames, entered into the tree outermost first; 0: no room; < 0: fn's error. */
 static int64_t capture__node(struct capture *c, const struct event *ev, const uint32_t *frames, size_t cnt, event_fn fn,
 			     void *ctx)
 {
@@ -596,7 +596,7 @@ int capture__resolve(struct capture *c, struct event *ev, event_fn fn, void *ctx
 	python = h ? h->list : 0;
 	native = ev->aux;
 	node = native || python ? capture__merge(c, ev, native, python, fn, ctx) : 0;
-	if (ev->kind == EV_STACK_AT && (!node || (ev->size && !h))) /* what is caught need not be all */
+	if (ev->kind == EV_STACK_AT && (!node || (ev->size && !h))) /* a caught stack may be incomplete */
 		c->lost_cnt++;
 	if (node <= 0)
 		return (int)node;

@@ -7,7 +7,7 @@
 
 #define TEXT_MAX 8192
 
-/* Where the last parameter list begins: ") const", ")::{lambda()#1}::operator()() const" … */
+/* Index of the last parameter list: ") const", ")::{lambda()#1}::operator()() const" … */
 static size_t without_parameters(const char *text, size_t len)
 {
 	size_t end = len;
@@ -28,7 +28,7 @@ static size_t without_parameters(const char *text, size_t len)
 
 #define DOTS "<…>"
 
-/* "a<b, c<d> >::e" -> "a<…>::e". Names with operator<, -> and the like are left alone. */
+/* "a<b, c<d> >::e" -> "a<…>::e". Names with operator<, -> and the like are not changed. */
 static size_t without_arguments(char *text, size_t len)
 {
 	char shorter[DEMANGLE_MAX];

@@ -6,11 +6,11 @@
 #include <stddef.h>
 
 #define DEMANGLE_LONG 120
-#define DEMANGLE_MAX 512 /* bytes, NUL included; what is longer is cut */
+#define DEMANGLE_MAX 512 /* bytes, with the NUL; longer names are cut */
 
 /*
- * "at::native::add_out": without parameters, which make lines long and tell overloads apart that nobody
- * asks about; of a name longer than DEMANGLE_LONG, with <…> for template arguments. What is no C++ name is copied.
+ * "at::native::add_out": without parameters, which make lines long and only distinguish overloads; a name longer than
+ * DEMANGLE_LONG has <…> for template arguments. A name that is not C++ is copied.
  */
 void demangle(char *buf, const char *name);
 

@@ -35,7 +35,7 @@ struct pair {
 };
 
 struct intern {
-	struct ev_frame *frames; /* [number - 1] in all three; nothing is removed */
+	struct ev_frame *frames; /* [number - 1] in all three; entries are never removed */
 	struct list *lists;
 	struct node *nodes;
 	uint32_t frames_cnt, frames_cap, lists_cnt, lists_cap, nodes_cnt, nodes_cap;
@@ -45,7 +45,7 @@ struct intern {
 	uint32_t words_cnt, words_cap;
 	struct owner *owners;
 	size_t owners_cnt, owners_cap;
-	struct owner *by; /* NULL: nobody's */
+	struct owner *by; /* NULL: no owner */
 };
 
 struct intern *intern__new(void)
@@ -120,7 +120,7 @@ uint32_t intern__next_over(struct intern *n)
 	return 0;
 }
 
-/* One more of `cnt`: is it within its share? */
+/* Is one more than `cnt` within its share? */
 static int has_share(struct intern *n, unsigned table, uint32_t cnt, uint32_t max)
 {
 	if (!n->by)

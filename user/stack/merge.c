@@ -36,7 +36,7 @@ size_t merge(const struct frames_in *native, const struct frames_in *python, uin
 		uint32_t w = native->words[i];
 
 		if (python->cnt && next == python->cnt)
-			break; /* the rest is how the interpreter was started */
+			break; /* the rest is the start of the interpreter */
 		if (!python->cnt || !(w & (LIST_EVAL | LIST_PYTHON)))
 			put(&o, LIST_FRAME(w));
 		else if (w & LIST_EVAL)

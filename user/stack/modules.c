@@ -22,11 +22,11 @@ struct symbol {
 
 struct module {
 	uint64_t dev, ino;
-	struct elf *elf; /* NULL: could not be opened, not asked again */
+	struct elf *elf; /* NULL: could not be opened, not tried again */
 	char *base;
 	struct symbol *symbols;
 	size_t symbols_cnt, symbols_cap;
-	int has_symbols; /* looked for */
+	int has_symbols; /* they were loaded */
 };
 
 struct kept_row {
@@ -205,7 +205,7 @@ static void module__load_symbols(struct module *m)
 	if (m->has_symbols)
 		return;
 	m->has_symbols = 1;
-	(void)elf__each_code(m->elf, add_symbol, m); /* what there was memory for */
+	(void)elf__each_code(m->elf, add_symbol, m); /* as many as there is memory for */
 	qsort(m->symbols, m->symbols_cnt, sizeof(*m->symbols), by_vaddr);
 }
 
@@ -231,7 +231,7 @@ static const struct symbol *module__symbol(struct module *m, uint64_t vaddr)
 	for (size_t i = 0; i < SYMBOLS_BACK && lo > i; i++) {
 		const struct symbol *s = &m->symbols[lo - 1 - i];
 
-		/* Assembler's have no size: they reach up to the next one. */
+		/* Symbols of assembler code have no size: they reach up to the next one. */
 		if (vaddr - s->vaddr < s->size || (!s->size && !i))
 			return s;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * modules: the files that processes run code from, each opened once; unwind rules and symbols by address.
+ * modules: the files whose code processes run, each opened once; unwind rules and symbols by address.
  *
- * Files stay open here as long as memtrace runs, MODULES_MAX of them, with what was read of them; beyond that their
- * frames are addresses, as are those of a file that was replaced in place since. Rules are kept in a table of fixed size.
+ * Files stay open as long as memtrace runs, MODULES_MAX of them, with what was read of them; frames of further files are
+ * addresses, as are those of a file that was replaced in place since. Rules are kept in a table of fixed size.
  */
 #ifndef MT_STACK_MODULES_H
 #define MT_STACK_MODULES_H
@@ -20,13 +20,13 @@ struct modules;
 struct modules *modules__new(void); /* NULL: no memory */
 void modules__free(struct modules *m);
 
-/* The code of a process, as it was when this was made. */
+/* The code of a process, at the time when this was made. */
 struct codemap;
 
 /* NULL: no memory. The target's libraries as of its last refresh. */
 struct codemap *codemap__new(struct modules *m, const struct target *t);
 void codemap__free(struct codemap *c);
-/* Symbols of all its files now, not when one is first asked for: half a second for torch's. */
+/* Loads the symbols of all its files now, not at first use: that takes half a second for torch's. */
 void codemap__load_symbols(struct codemap *c);
 int codemap__has(const struct codemap *c, uint64_t pc);
 /* For struct unwind: ctx is the codemap. */
@@ -34,10 +34,10 @@ int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret);
 
 struct code_place {
 	const char *file;   /* last part of its path */
-	const char *symbol; /* mangled; NULL: none has this address */
-	uint64_t offset;    /* in the symbol, or of the file's addresses */
+	const char *symbol; /* mangled; NULL: no symbol has this address */
+	uint64_t offset;    /* in the symbol, or in the file's addresses */
 };
-/* 0 or -ENOENT. Strings are good as long as the modules. */
+/* 0 or -ENOENT. Strings are valid as long as the modules. */
 int codemap__place(struct codemap *c, uint64_t pc, struct code_place *ret);
 
 #endif

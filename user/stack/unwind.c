@@ -52,7 +52,7 @@ static void restore(const struct unwind *u, struct frame *next, const struct fra
 	next->known |= (unsigned)is_known << reg;
 }
 
-/* 1: *f is the caller now; 0: there is none; -1: it cannot be told. */
+/* 1: *f is the caller now; 0: there is none; -1: unknown. */
 static int step(const struct unwind *u, struct frame *f, const struct cfi_row *row)
 {
 	struct frame next = { .known = 1u << MT_STACK_SP };
@@ -60,7 +60,7 @@ static int step(const struct unwind *u, struct frame *f, const struct cfi_row *r
 
 	if (row->regs[MT_STACK_PC].how == CFI_UNDEFINED)
 		return 0;
-	/* A caller's frame lies above: also what ends every loop. */
+	/* A caller's frame is above: that also ends every loop. */
 	if (cfa_of(u, f, row, &cfa) || cfa <= f->regs[MT_STACK_SP])
 		return -1;
 	next.regs[MT_STACK_SP] = cfa;

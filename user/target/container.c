@@ -7,8 +7,8 @@
  *	4:memory:/kubepods/besteffort/pod0ca3-...-9d/<64 hex>
  *	0::/system.slice/docker-<64 hex>.scope
  *
- * Seen from a container the way begins with "/../..". The first pod counts, and the first container in it: cgroups
- * further down are made by what runs in there, under names of its choice.
+ * Seen from a container the path begins with "/../..". The first pod counts, and the first container in it: cgroups further
+ * down are made by what runs in there, under names of its choice.
  */
 #include "target/container.h"
 
@@ -27,7 +27,7 @@ static int is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* A pod's uid: 8-4-4-4-12 hex digits, with _ where systemd has a meaning for -; of a static pod 32 digits. */
+/* A pod's uid: 8-4-4-4-12 hex digits, with _ where systemd gives - a meaning; of a static pod 32 digits. */
 static int take_uid(struct word w, char *ret)
 {
 	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
@@ -46,7 +46,7 @@ static int take_uid(struct word w, char *ret)
 	return 1;
 }
 
-/* "pod<uid>", or that behind "kubepods-" and a class of service. */
+/* "pod<uid>", or that after "kubepods-" and a class of service. */
 static int find_pod(struct word w, char *ret)
 {
 	if (w.len > 3 && !memcmp(w.at, "pod", 3) && take_uid((struct word){ w.at + 3, w.len - 3 }, ret))
@@ -84,7 +84,7 @@ static void read_path(struct container *c, const char *at, const char *end)
 		struct word w = { at, (size_t)((slash ? slash : end) - at) };
 
 		if (!c->pod_uid[0] && find_pod(w, c->pod_uid))
-			c->id[0] = '\0'; /* what came before is a container that the machine itself lives in */
+			c->id[0] = '\0'; /* what came before is a container that the machine itself runs in */
 		if (!c->id[0])
 			(void)find_id(w, c->id);
 		at = slash ? slash + 1 : end;
@@ -100,7 +100,7 @@ int container_of(const char *text, size_t len, struct container *ret)
 		const char *nl = memchr(at, '\n', (size_t)(end - at)), *stop = nl ? nl : end;
 		struct container c = { 0 };
 
-		for (int i = 0; i < 2 && at; i++) { /* after the number and the controllers, which hold none */
+		for (int i = 0; i < 2 && at; i++) { /* skips the number and the controllers, which contain no colon */
 			at = memchr(at, ':', (size_t)(stop - at));
 			at = at ? at + 1 : NULL;
 		}
@@ -113,10 +113,10 @@ int container_of(const char *text, size_t len, struct container *ret)
 	return ret->id[0] || ret->pod_uid[0];
 }
 
-/* What the downward API is usually told to write there; HOSTNAME is a pod's name if nobody chose another. */
+/* Usual names for values of the downward API; HOSTNAME is a pod's name unless set otherwise. */
 static const char *const names[] = { "POD_NAME", "POD_NAMESPACE", "CONTAINER_NAME", "HOSTNAME" };
 
-/* Names of Kubernetes: RFC 1123. Nothing else is taken from an environment. */
+/* Names of Kubernetes: RFC 1123. No other value is taken from an environment. */
 static int is_name(const char *text)
 {
 	size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-");

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define OBJECT_PAGES 16 /* torch 2.13 has the vector 22,584 bytes behind the object's beginning */
+#define OBJECT_PAGES 16 /* torch 2.13 has the vector 22,584 bytes after the object's beginning */
 #define PAGE_WORDS   512
 #define PAGE_BYTES   (PAGE_WORDS * sizeof(uint64_t))
-#define HEAD_WORDS   32 /* so far behind the beginning of what a device has may they begin; a mutex is before: 5 in 2.13 */
+#define HEAD_WORDS   32 /* statistics may begin this far into a device's object; a mutex precedes them: 5 words in 2.13 */
 #define BYTES_MAX    (1ll << 50)
 
 enum { CURRENT, PEAK, ALLOCATED, FREED, STAT_WORDS };
@@ -54,10 +54,10 @@ static bool is_object(uint64_t addr)
 	return addr >= 4096 && addr < 1ull << 63 && !(addr & 7);
 }
 
-/* What is in hostile memory decides how much of it there is to look at. */
+/* Hostile memory decides how much of it is looked at, so reads are limited. */
 struct look {
 	const struct counters_mem *mem;
-	unsigned left; /* reads; 0: it is given up */
+	unsigned left; /* reads; 0: given up */
 };
 
 static int look__read(struct look *l, uint64_t addr, void *buf, size_t len)
@@ -68,7 +68,7 @@ static int look__read(struct look *l, uint64_t addr, void *buf, size_t len)
 	return r;
 }
 
-/* The offset in words at which all devices of a vector have statistics, one of them in use; -1: there is none, or several. */
+/* The offset in words at which all devices of a vector have statistics, one of them used; -1: none, or several. */
 static int offset_of(struct look *look, const uint64_t *devs, size_t cnt)
 {
 	static _Thread_local uint64_t words[HEAD_WORDS + sizeof(struct stats) / sizeof(uint64_t)];
@@ -93,7 +93,7 @@ static int offset_of(struct look *look, const uint64_t *devs, size_t cnt)
 	return fit && !(fit & (fit - 1)) ? __builtin_ctzll(fit) : -1;
 }
 
-/* A vector {begin, end, end of its room} of so many pointers? 0: it is none. */
+/* The number of pointers in a vector {begin, end, end of its room}. 0: it is none. */
 static size_t vector_cnt(const uint64_t v[3])
 {
 	if (!is_object(v[0]) || v[1] <= v[0] || v[2] < v[1] || (v[1] - v[0]) & 7 || (v[1] - v[0]) / 8 > COUNTERS_DEVICES_MAX ||
@@ -102,7 +102,7 @@ static size_t vector_cnt(const uint64_t v[3])
 	return (v[1] - v[0]) / 8;
 }
 
-/* 1: this vector is it, and *ret has its places. */
+/* 1: this is the vector, and *ret has its places. */
 static int try_vector(struct counters_places *ret, struct look *look, const uint64_t v[3])
 {
 	uint64_t devs[COUNTERS_DEVICES_MAX];
@@ -122,7 +122,7 @@ static int try_vector(struct counters_places *ret, struct look *look, const uint
 
 int counters__find(struct counters_places *ret, const struct counters_mem *mem, uint64_t object)
 {
-	uint64_t words[PAGE_WORDS + 2] = { 0 }; /* the last two of the page before are kept in front */
+	uint64_t words[PAGE_WORDS + 2] = { 0 }; /* the last two words of the previous page are kept in front */
 	struct look look = { mem, COUNTERS_READS_MAX };
 	struct counters_places places;
 	int found = 0;

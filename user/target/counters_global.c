@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Where the caching allocator's global is: by symbols of mapped files. */
+/* The address of the caching allocator's global, by symbols of mapped files. */
 #include <string.h>
 
 #include "target/counters.h"
@@ -21,7 +21,7 @@ static uint64_t global_of(const struct target *t, const struct lib *lib)
 	return addr;
 }
 
-/* A program that uses the variable has it in its own memory (a copy relocation), and the library has not. */
+/* A program that uses the variable has it in its own memory (a copy relocation) instead of the library's. */
 uint64_t counters__global(const struct target *t, int only_new)
 {
 	const struct lib *libs, *own = NULL, *exe = NULL;

@@ -86,7 +86,7 @@ static int own_exe(void *ctx, pid_t pid, struct door_exe *ret)
 	return 0;
 }
 
-/* Files of the kernel: to open them can do things, and some of a device's memory can be mapped (sysfs). */
+/* Files that the kernel makes up: opening them can have effects, and some map a device's memory (sysfs). */
 static int is_made_up(int fd)
 {
 	static const uint64_t kinds[] = { PROC_SUPER_MAGIC, SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, SECURITYFS_MAGIC,
@@ -109,7 +109,7 @@ static int is_same_file(void *ctx, const struct maps_line *m)
 	return m->dev == l->dev && m->ino == l->ino;
 }
 
-/* -ESTALE: not now. */
+/* 0; -ESTALE: not mapped now. */
 static int has_mapped(pid_t pid, struct door_lib l)
 {
 	int fd = own_file(NULL, pid, DOOR_MAPS), r;
@@ -128,10 +128,10 @@ static int has_mapped(pid_t pid, struct door_lib l)
 }
 
 /*
- * Looks before it opens: a mapped device must not be opened at all. map_files leads to the mapped file itself, so there
- * only the inode is compared: on btrfs and overlayfs stat tells another device than maps does. By name nothing is opened
- * that is not for everybody, or not mapped now, whatever whoever asks says. Nor is anybody waited for: its owner may
- * have a lease on the file (fcntl(2)), which holds up whoever opens it for 45 s.
+ * Checks before it opens: a mapped device must not be opened at all. map_files leads to the mapped file itself, so only the
+ * inode is compared there: on btrfs and overlayfs stat reports another device than maps does. By name only files are opened
+ * that everybody may read and that are mapped now, whatever the caller claims. It never waits: the owner may have a lease on
+ * the file (fcntl(2)), which delays an open by 45 s.
  */
 static int open_checked(const char *name, const struct door_lib *l, int by_name)
 {
@@ -184,7 +184,7 @@ static int own_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt
 	return r;
 }
 
-/* The effective user of a process, whom its files belong to. */
+/* The effective user of a process, who owns its files. */
 static int user_of(pid_t pid, uid_t *ret)
 {
 	int fd = own_file(NULL, pid, DOOR_STATUS), r;
@@ -205,7 +205,7 @@ static int user_of(pid_t pid, uid_t *ret)
 	return r;
 }
 
-/* Links on the way lead to where they lead the process; the last part must be none. */
+/* Links on the way are followed as the process would; the last part must not be a link. */
 static int find_script(pid_t pid, const char *path)
 {
 	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
@@ -245,7 +245,7 @@ static int check_script(int at, pid_t pid, struct door_script *ret)
 	return 0;
 }
 
-/* As much as there is, up to cap. */
+/* As much as is available, up to cap. */
 static int read_part(int at, uint64_t off, char *buf, size_t cap)
 {
 	char self[40];
@@ -305,7 +305,7 @@ int door_pages_are_fine(const struct iovec *ranges, size_t cnt)
 #define PAGES_AT_ONCE 4096
 
 /*
- * The kernel takes the lock of the address space for one page table at a time (2 MiB of small pages), not for all of a mapping
+ * The kernel takes the lock of the address space for one page table at a time (2 MiB of small pages), not for a whole mapping
  * as for smaps_rollup: docs/host.md has how long others waited.
  */
 static int own_pages_of(int fd, uint64_t start, uint64_t len, uint64_t *own)
@@ -354,7 +354,7 @@ static int own_pages(void *ctx, pid_t pid, const struct iovec *ranges, size_t cn
 static int own_sideband(void *ctx, int cpu, size_t map_len)
 {
 	(void)ctx;
-	(void)map_len; /* who opens it maps it */
+	(void)map_len; /* the caller maps it */
 	return sideband_event(cpu, 0);
 }
 

@@ -2,11 +2,10 @@
 /*
  * ELF files, read piece by piece.
  *
- * libelf would do, but it converts whole sections into memory of its own before it gives out the
- * first symbol, and a hostile file is then its problem to survive, not ours to test. What is needed
- * here is little: headers (copied once, they may be unaligned), file offset ↔ vaddr through PT_LOAD,
- * sections by name. Opening is in elf_open.c, symbols are in elf_sym.c, SDT notes in elf_note.c. Nothing of a 430 MB library
- * is read but the pieces that a question touches (elf_copy.c).
+ * libelf would do, but it converts whole sections into memory of its own before it returns the first symbol, and then libelf
+ * has to survive a hostile file, which we cannot test. Little is needed here: headers (copied once, they may be unaligned),
+ * file offset ↔ vaddr through PT_LOAD, sections by name. Opening is in elf_open.c, symbols are in elf_sym.c, SDT notes in
+ * elf_note.c. Only those pieces of a 430 MB library are read that a question touches (elf_copy.c).
  *
  * Every offset goes through elf__has() or elf__at().
  */
@@ -19,10 +18,10 @@
 #include "target/elf_file.h"
 
 #define PAGE 4096ull
-#define CODE_BYTES_MIN 512u   /* of a function whose symbol says no size */
+#define CODE_BYTES_MIN 512u   /* of a function whose symbol has no size */
 #define CODE_BYTES_MAX 65536u /* the longest at::_ops::X::call of 2.13 has 5,000 */
 #define STRING_MAX 65536u /* with its NUL; torch's longest symbol has 9,000 bytes */
-#define STRING_STEP 256u  /* so much is asked for first: most are shorter */
+#define STRING_STEP 256u  /* read first: most are shorter */
 
 /* --- sections -------------------------------------------------------------------------------------- */
 
@@ -158,7 +157,7 @@ int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, ui
 	return elf_layout__bias(&l, map_start, map_off, ret);
 }
 
-/* --- what kind of file ------------------------------------------------------------------------------- */
+/* --- kind of file ------------------------------------------------------------------------------------ */
 
 int elf__dyn_at(const struct elf *e, const Elf64_Phdr *dynamic, uint64_t i, Elf64_Dyn *ret)
 {

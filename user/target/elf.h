@@ -2,13 +2,13 @@
 /*
  * elf: symbols, SDT notes and read-only data of one ELF file, never read whole.
  *
- * Little-endian ELF64 of this processor only (-ENOEXEC otherwise, with a message that says what it is). Looks
- * names up through the GNU hash table (SysV hash or a scan where there is none), so that one symbol
- * of a 430 MB library costs microseconds; .symtab is used only where .dynsym has nothing (static
- * programs). Every offset, count and string from the file is bounds-checked: files are hostile.
+ * Little-endian ELF64 of this processor only (-ENOEXEC otherwise, with a message that names the kind). Looks names up through
+ * the GNU hash table (SysV hash or a scan where there is none), so that one symbol of a 430 MB library costs microseconds;
+ * .symtab is used only where .dynsym has nothing (static programs). Every offset, count and string from the file is
+ * bounds-checked: files are hostile.
  *
- * What was read is kept in memory of our own and never read again, so a file may shrink or be replaced under our hands:
- * then it has failed (elf__failed), as one has that asks for too much, and every question answers "there is none".
+ * What was read is kept in memory of our own and never read again, so a file may shrink or be replaced at any time: then it has
+ * failed (elf__failed), like one that needs too much, and every question is answered with "there is none".
  */
 #ifndef MT_TARGET_ELF_H
 #define MT_TARGET_ELF_H
@@ -19,14 +19,14 @@
 struct err;
 struct elf;
 
-/* A file of which more is asked for has failed. */
+/* A file that needs more than this has failed. */
 #define ELF_READ_MAX	(256ull << 20) /* bytes read; a plan reads 129 MB of torch 2.13's libtorch_cpu.so */
 #define ELF_CPU_NS_MAX	2000000000ull  /* time spent on it; 0.05 s there */
 #define ELF_SYMBOLS_MAX (4u << 20)     /* in one table; 534,541 there */
 #define ELF_NOTES_MAX	(1u << 18)     /* SDT notes; libpython has 60 */
 
 struct elf_sym {
-	const char *name; /* good as long as the elf */
+	const char *name; /* valid as long as the elf */
 	uint64_t vaddr;
 	uint64_t offset; /* file offset of vaddr, through PT_LOAD; UINT64_MAX if not in the file */
 	uint64_t size;
@@ -40,7 +40,7 @@ struct sdt_note {
 	uint64_t semaphore_offset; /* file offset of its semaphore (16 bit counter), 0 = none */
 };
 
-/* Which file, and which state of it. */
+/* Identifies a file in one state. */
 struct elf_stamp {
 	uint64_t dev, ino, size, mtime_ns, ctime_ns;
 };
@@ -48,40 +48,40 @@ struct elf_stamp {
 /* 0, -ENOEXEC: no regular file, or -errno. */
 int elf_stamp__of(int fd, struct elf_stamp *ret);
 
-/* Takes the fd over in every case. `label` is for messages. */
+/* Takes ownership of fd in every case. `label` is for messages. */
 int elf__open(struct elf **ret, int fd, const char *label, struct err *err);
 /* Same over bytes in memory (borrowed): for tests and fuzzing. */
 int elf__open_mem(struct elf **ret, const void *data, size_t len, const char *label, struct err *err);
 void elf__free(struct elf *e);
-/* 0, or why nothing more can be had of it; then what was found is not to be relied on. ret_why may be NULL. */
+/* 0, or why nothing more can be read; then earlier results must not be relied on. ret_why may be NULL. */
 int elf__failed(const struct elf *e, const char **ret_why);
 uint64_t elf__read_bytes(const struct elf *e);
 void elf__stamp(const struct elf *e, struct elf_stamp *ret);
 
 /* Defined symbol by its mangled name: 0 or -ENOENT. */
 int elf__find_symbol(const struct elf *e, const char *name, struct elf_sym *ret);
-/* The same in .symtab alone, by a scan: functions of a program that its libraries do not use. */
+/* The same only in .symtab, by a scan: functions of a program that its libraries do not use. */
 int elf__find_local(const struct elf *e, const char *name, struct elf_sym *ret);
-/* Name of the symbol whose address the dynamic linker writes into this slot; NULL. */
+/* Name of the symbol whose address the dynamic linker writes into this slot; NULL: none. */
 const char *elf__slot_symbol(const struct elf *e, uint64_t slot_vaddr);
 /* Every defined function or object of .dynsym (.symtab if that is empty). fn != 0 stops and is returned. */
 int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx);
 /*
- * Functions of .symtab where .dynsym is what the others look at (what a library has for itself, unless stripped) that have
- * one of the names (255 of them, of 2 to 256 bytes): fn gets its number, and != 0 stops and is returned.
+ * Local functions of a library (in .symtab, where the other look-ups use .dynsym; none if stripped) that have one of the names
+ * (255 of them, of 2 to 256 bytes): fn gets its number, and != 0 stops and is returned.
  */
 int elf__find_locals(const struct elf *e, const char *const *names, size_t cnt,
 		     int (*fn)(void *ctx, size_t name, const struct elf_sym *sym), void *ctx);
-/* Every function of both tables, without its name, which elf__name_at() tells. */
+/* Every function of both tables, without its name, which elf__name_at() returns. */
 struct elf_code {
 	uint64_t vaddr, size, name_at;
 };
 int elf__each_code(const struct elf *e, int (*fn)(void *ctx, const struct elf_code *code), void *ctx);
-const char *elf__name_at(const struct elf *e, uint64_t name_at); /* NULL: there is none */
+const char *elf__name_at(const struct elf *e, uint64_t name_at); /* NULL: none */
 int elf__each_sdt_note(const struct elf *e, int (*fn)(void *ctx, const struct sdt_note *note), void *ctx);
-/* Up to `want` bytes of file content at a file offset, and how many are there. NULL: none. */
+/* Up to `want` bytes of file content at a file offset, and how many there are. NULL: none. */
 const uint8_t *elf__bytes(const struct elf *e, uint64_t offset, uint64_t want, size_t *ret_len);
-/* A function's bytes, as far as its symbol says how many, 64 KiB at most. */
+/* A function's bytes, up to the size in its symbol, 64 KiB at most. */
 const uint8_t *elf__code(const struct elf *e, const struct elf_sym *sym, size_t *ret_len);
 /* Section by name (".rodata"): bytes, length; -ENOENT. */
 int elf__section(const struct elf *e, const char *name, const uint8_t **ret, size_t *ret_len,
@@ -93,7 +93,7 @@ uint64_t elf__offset_of(const struct elf *e, uint64_t vaddr);
  * map_start (a mapping of code). 0, or -ENOENT if the file has no such code.
  */
 int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, uint64_t *ret);
-/* The same of a file that is closed again. */
+/* The same for a file that is closed again. */
 #define ELF_CODE_MAX 16
 struct elf_layout {
 	struct {

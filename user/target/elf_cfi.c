@@ -18,7 +18,7 @@
 
 /* --- bytes ------------------------------------------------------------------------------------------- */
 
-/* A piece of the file at a virtual address. `bad`: something lay outside of it. */
+/* A piece of the file at a virtual address. `bad`: a read went beyond it. */
 struct cur {
 	const uint8_t *p, *end;
 	uint64_t vaddr; /* of p */
@@ -74,7 +74,7 @@ static int64_t cur__sleb(struct cur *c)
 
 enum { PE_OMIT = 0xff, PE_PCREL = 0x10, PE_DATAREL = 0x30, PE_INDIRECT = 0x80 };
 
-/* DW_EH_PE_*; `bias` of what is relative to data. */
+/* DW_EH_PE_*; `bias`: of what is relative to data. */
 static uint64_t cur__encoded(struct cur *c, uint8_t enc, uint64_t data)
 {
 	uint64_t base = 0, v;
@@ -98,7 +98,7 @@ static uint64_t cur__encoded(struct cur *c, uint8_t enc, uint64_t data)
 	return base + v;
 }
 
-/* So much from vaddr on, or what the file has of it. */
+/* `len` bytes from vaddr on, or as many as the file has. */
 static struct cur cur_at(const struct elf *e, uint64_t vaddr, uint64_t want)
 {
 	uint64_t off = elf__offset_of(e, vaddr);
@@ -218,7 +218,7 @@ static int fde_at(const struct elf *e, uint64_t vaddr, struct fde *ret)
 	return c.bad || ret->end < ret->start ? -EBADMSG : 0;
 }
 
-/* Where the FDE of the last function at or before vaddr is. */
+/* The address of the FDE of the last function at or before vaddr. */
 static int fde_find(const struct elf *e, uint64_t vaddr, uint64_t *ret)
 {
 	const Elf64_Phdr *hdr = NULL;
@@ -288,7 +288,7 @@ static void run__reg(struct run *r, uint64_t dwarf, uint8_t how, int64_t off)
 static void run__cfa(struct run *r, uint8_t kind, unsigned reg, int64_t off)
 {
 	if (reg == CFI_OTHER || off < INT32_MIN || off > INT32_MAX) {
-		/* Such a row may be replaced before the address is reached. */
+		/* The row may be replaced before the address is reached. */
 		reg = CFI_OTHER;
 		off = 0;
 	}

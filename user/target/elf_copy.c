@@ -2,16 +2,15 @@
 /*
  * The bytes of an ELF file, in memory of our own.
  *
- * A mapped file ends whoever reads it behind its new end when somebody truncates it (SIGBUS), and what was checked may
- * be something else when it is read again. So pieces are read with pread when they are first asked for, and never
- * again: what elf__at() gave out stays. Behind each read the file must still have the size and the time of its last
- * change that it had when it was opened: all pieces are of one state of it, or the file has failed, for good.
+ * A process that reads a mapped file beyond its new end, after it was truncated, is ended by SIGBUS; and what was checked may
+ * have changed when it is read again. So pieces are read with pread when they are first needed, and never again: what elf__at()
+ * returned stays. After each read the file must still have the size and the time of its last change that it had when it was
+ * opened: all pieces are of one state of it, or the file has failed, for good.
  *
- * The pieces lie in a reservation as long as the file, so that a table is one stretch of memory; pages that nobody reads
- * take none. (A 434 MB libtorch_cpu.so of 2.13: 129 MB are read for a plan, 76 of them names of
- * local symbols that are not kept.)
+ * The pieces are in a reservation as long as the file, so that a table is one stretch of memory; pages that nobody reads take
+ * none. (A 434 MB libtorch_cpu.so of 2.13: 129 MB are read for a plan, 76 of them names of local symbols that are not kept.)
  *
- * Bounds, since anybody can write a file: bytes that are read, processor time that is spent on it. An honest file has a
+ * Bounds, since anybody can write a file: on bytes that are read, and on processor time spent on it. A normal file needs a
  * tenth of them.
  */
 #include <errno.h>
@@ -30,17 +29,17 @@
 #define PIECE	    (1ull << PIECE_BITS)
 #define POPULATE_MIN (256u << 10)
 #define LEN_MAX	    (64ull << 30) /* of address space; the longest known are 3 GB */
-#define STEPS_A_LOOK (1u << 14)	  /* between two looks at the clock: some 0.1 ms */
+#define STEPS_A_LOOK (1u << 14)	  /* between two checks of the clock: some 0.1 ms */
 
 struct elf_copy {
 	const uint8_t *data;
-	uint8_t *room; /* NULL: all of it is there, and somebody else's */
+	uint8_t *room; /* NULL: all of it is there, and borrowed */
 	size_t len;
-	uint64_t *there; /* a bit a piece */
+	uint64_t *there; /* a bit per piece */
 	int fd;
 	struct elf_stamp stamp;
-	uint64_t read_bytes, steps, cpu_ns; /* steps since the last look; cpu_ns: of this thread at the first one */
-	int err; /* why it gives nothing more */
+	uint64_t read_bytes, steps, cpu_ns; /* steps since the last check; cpu_ns: of this thread at the first one */
+	int err; /* why it returns nothing more */
 };
 
 /* --- the file -------------------------------------------------------------------------------------- */
@@ -139,7 +138,7 @@ static int is_there(const struct elf_copy *c, uint64_t piece)
 	return c->there[piece / 64] >> (piece % 64) & 1;
 }
 
-/* All of [off, off + len), of the file as it was opened. */
+/* All of [off, off + len), from the file as it was opened. */
 static int elf_copy__pread(struct elf_copy *c, uint64_t off, uint8_t *to, uint64_t len)
 {
 	struct elf_stamp now;
@@ -168,7 +167,7 @@ static int elf_copy__may_read(struct elf_copy *c, uint64_t len)
 	return c->read_bytes > ELF_READ_MAX ? -EFBIG : 0;
 }
 
-/* Pieces first to last, those that are missing. */
+/* Reads the missing ones of pieces first to last. */
 static int elf_copy__load(struct elf_copy *c, uint64_t first, uint64_t last)
 {
 	while (first <= last && !c->err) {
@@ -182,7 +181,7 @@ static int elf_copy__load(struct elf_copy *c, uint64_t first, uint64_t last)
 			end++;
 		to = end << PIECE_BITS < c->len ? end << PIECE_BITS : c->len;
 		c->err = elf_copy__may_read(c, to - off);
-		if (!c->err && to - off >= POPULATE_MIN) /* else a fault a page; what it cannot do now, faults do */
+		if (!c->err && to - off >= POPULATE_MIN) /* saves a fault per page; a failure does not matter */
 			(void)madvise(c->room + off, (size_t)(to - off), MADV_POPULATE_WRITE);
 		if (!c->err)
 			c->err = elf_copy__pread(c, off, c->room + off, to - off);

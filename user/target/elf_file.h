@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * elf_file: what the files elf*.c share; private to target/.
+ * elf_file: shared by the files elf*.c; private to target/.
  *
- * Bytes are reached through elf__at() alone: it gives what lies inside the file and could be read, and what it gave
- * stays as it is for the life of the elf.
+ * Bytes are reached only through elf__at(): it returns what is inside the file and could be read, and that stays unchanged for
+ * the life of the elf.
  */
 #ifndef MT_TARGET_ELF_FILE_H
 #define MT_TARGET_ELF_FILE_H
@@ -15,7 +15,7 @@
 struct elf_copy;
 struct elf_sym;
 
-/* A stretch of the file that is known to lie inside it. */
+/* A stretch of the file that is known to be inside it. */
 struct span {
 	uint64_t off, len;
 };
@@ -39,22 +39,22 @@ static inline int elf__has(const struct elf *e, uint64_t off, uint64_t len)
 }
 
 /* elf_copy.c */
-/* A copy of the file in memory, read as it is asked for; takes the fd over in every case. */
+/* A copy of the file in memory, read as needed; takes ownership of fd in every case. */
 int elf_copy__of_file(struct elf_copy **ret, int fd, size_t *ret_len);
-/* The same interface over bytes that are there (borrowed). NULL: no memory. */
+/* The same interface over given bytes (borrowed). NULL: no memory. */
 struct elf_copy *elf_copy__of_bytes(const void *data, size_t len);
 void elf_copy__free(struct elf_copy *c);
-/* NULL: outside of the file, or it cannot be read (any more): elf__failed() says why. */
+/* NULL: outside of the file, or no longer readable: elf__failed() has the reason. */
 const void *elf__at(const struct elf *e, uint64_t off, uint64_t len);
-/* The same copied out and not kept: for what is gone through once. 0 or -errno. */
+/* The same copied to buf and not kept: for what is read only once. 0 or -errno. */
 int elf__peek(const struct elf *e, uint64_t off, void *buf, size_t len);
-/* `steps` of work (some ns each) on this file. 0, or < 0 when it has had its share: whoever goes through it gives up. */
+/* Charges `steps` of work (some ns each) on this file. 0, or < 0 when its share is used up: the caller gives up. */
 int elf__spend(const struct elf *e, uint64_t steps);
-/* From here on nothing more of this file is given out. */
+/* From here on nothing more of this file is returned. */
 void elf__refuse(const struct elf *e, int why);
 
 /* elf.c */
-/* Section i's bytes in the file; empty for NOBITS and for what lies outside. */
+/* Section i's bytes in the file; empty for NOBITS and for what is outside. */
 struct span elf__section_span(const struct elf *e, size_t i);
 /* 1 if section i has this name. */
 int elf__section_is(const struct elf *e, size_t i, const char *name);
@@ -68,7 +68,7 @@ void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name,
 int elf__is_code(const struct elf *e, uint64_t vaddr);
 /* Symbol i of a table; all zeros (undefined) if it cannot be read. */
 Elf64_Sym elf__symbol_at(const struct elf *e, struct span syms, uint64_t i);
-/* The name's bytes stand at `at` of a string table, NUL included. */
+/* Is the name, with its NUL, at `at` of a string table? */
 int elf__string_is(const struct elf *e, struct span table, uint64_t at, const char *name, size_t len);
 /* elf_sym.c: chooses the symbol table and its hash tables. */
 void elf__find_tables(struct elf *e);

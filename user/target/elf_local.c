@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Functions that a file has for itself: .symtab where .dynsym is what others look at.
+ * Local functions of a file: in .symtab, where the other look-ups use .dynsym.
  *
- * Its names are the largest table of all: 76 MB of 2.13's libtorch_cpu.so, for 534,541 symbols. Whoever wants some
- * names goes through them in a window that is not kept, and looks at the symbols if one of them is there at all; whoever
- * wants addresses gets these, and asks for the name of one.
+ * Its names are the largest table of all: 76 MB of 2.13's libtorch_cpu.so, for 534,541 symbols. A search for some names goes
+ * through them in a window that is not kept, and looks at the symbols only if one of the names is there; a search for addresses
+ * gets these, and asks for the name of a single one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define WANTED_MAX 255u
 #define HITS_MAX  4096u
 
-/* The first .symtab that is not the table that the others look at, and its names. */
+/* The first .symtab that is not the table of the other look-ups, and its names. */
 static int find_table(const struct elf *e, struct span *syms, struct span *strs)
 {
 	for (size_t i = 1; i < e->shdrs_cnt; i++) {
@@ -60,7 +60,7 @@ int elf__find_local(const struct elf *e, const char *name, struct elf_sym *ret)
 
 /* --- some names ------------------------------------------------------------------------------------ */
 
-/* Where one of the wanted names stands in the table, perhaps as the end of a longer one. */
+/* The place of a wanted name in the table, perhaps as the end of a longer one. */
 struct hit { /* begins with at: u64_cmp */
 	uint64_t at;
 	size_t name;
@@ -71,8 +71,8 @@ struct hunt {
 	const char *const *names;
 	struct hit *hits;
 	size_t hits_cnt, hits_cap;
-	uint8_t last[65536];		/* by its last two bytes: number of a wanted name + 1, 0: none */
-	uint8_t before[WANTED_MAX + 1]; /* the one before it that ends like it */
+	uint8_t last[65536];		/* number + 1 of a wanted name with these last two bytes; 0: none */
+	uint8_t before[WANTED_MAX + 1]; /* the previous one with the same last two bytes */
 	uint16_t len[WANTED_MAX + 1];
 };
 
@@ -81,7 +81,7 @@ static unsigned end_pair(const char *end)
 	return (unsigned)(uint8_t)end[-2] << 8 | (uint8_t)end[-1];
 }
 
-/* A string ends at `nul`, and it and what is before it begin at `from`, which is byte `at` of the table. */
+/* A string ends at `nul`; `from`, byte `at` of the table, is where it, or something before it, begins. */
 static int hunt__string(struct hunt *h, const char *from, const char *nul, uint64_t at)
 {
 	if (nul - from < 2)
@@ -100,7 +100,7 @@ static int hunt__string(struct hunt *h, const char *from, const char *nul, uint6
 	return 0;
 }
 
-/* Window by window, each with the end of the one before: as much as the longest name. */
+/* Window by window, each with the end of the previous one: as much as the longest name. */
 static int hunt__strings(struct hunt *h, struct span strs, char *buf)
 {
 	uint64_t at = 0;
@@ -153,7 +153,7 @@ static void hunt__init(struct hunt *h, const struct elf *e, const char *const *n
 {
 	h->elf = e;
 	h->names = names;
-	for (size_t i = cnt < WANTED_MAX ? cnt : WANTED_MAX; i; i--) { /* of two that are equal the first one counts */
+	for (size_t i = cnt < WANTED_MAX ? cnt : WANTED_MAX; i; i--) { /* of two equal names the first one counts */
 		size_t len = strlen(names[i - 1]);
 		unsigned pair = end_pair(names[i - 1] + len);
 

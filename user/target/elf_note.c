@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * USDT probes of an ELF file: notes of type 3 and owner "stapsdt" in the section .note.stapsdt, as
- * sys/sdt.h writes them: three addresses (probe, base, semaphore), then provider, name, arguments.
+ * USDT probes of an ELF file: notes of type 3 and owner "stapsdt" in the section .note.stapsdt, as sys/sdt.h writes them: three
+ * addresses (probe, base, semaphore), then provider, name, arguments.
  *
- * The base is the address that the section .stapsdt.base had when the note was linked; if a tool like
- * prelink moved the file afterwards, it moved that section too, and the difference corrects the
- * other two.
+ * The base is the address that the section .stapsdt.base had when the note was linked; if a tool like prelink moved the file
+ * afterwards, it moved that section, too, and the difference corrects the other two.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,7 +31,7 @@ static const char *next_string(const uint8_t *desc, size_t len, size_t *at)
 	return s;
 }
 
-/* 0 if the note is a good probe. */
+/* 0 if the note is a valid probe. */
 static int note_parse(const struct elf *e, const uint8_t *desc, size_t len, uint64_t base,
 		      struct sdt_note *ret)
 {

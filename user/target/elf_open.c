@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What a file says of itself in front: headers and tables, copied once; what it is if it is no ELF file. */
+/* Headers and tables of a file, copied once; the kind of file if it is no ELF file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static int elf__parse(struct elf *e, const char *label, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "cannot read %s: its program headers are damaged", label);
 	e->phdrs_cnt = e->ehdr.e_phnum;
-	/* Sections are a convenience: a file that was cut behind its segments still runs. */
+	/* Sections are optional: a file without its part after the segments still runs. */
 	sections = elf__sections_cnt(e);
 	r = elf__copy_table(e, e->ehdr.e_shoff, sections, e->ehdr.e_shentsize, sizeof(Elf64_Shdr),
 			    (void **)&e->shdrs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Which symbol a slot of the GOT is for. */
+/* The symbol of a slot of the GOT. */
 #include <string.h>
 
 #include "target/elf.h"

@@ -18,7 +18,7 @@
 
 /* --- reading ----------------------------------------------------------------------------------------- */
 
-/* 0 if it cannot be read: no bucket, no symbols, the end of no chain. */
+/* 0 if it cannot be read: no bucket, no symbols, no end of a chain. */
 static uint32_t u32_at(const struct elf *e, struct span s, uint64_t index)
 {
 	const void *at = elf__at(e, s.off + index * sizeof(uint32_t), sizeof(uint32_t));
@@ -96,7 +96,7 @@ static int elf__use_symbols(struct elf *e, size_t section)
 	return 1;
 }
 
-/* A table of unknown length at a virtual address: what the file has from there. */
+/* A table of unknown length at a virtual address: everything that the file has from there on. */
 static struct span span_at(const struct elf *e, uint64_t vaddr)
 {
 	uint64_t off = elf__offset_of(e, vaddr);
@@ -106,7 +106,7 @@ static struct span span_at(const struct elf *e, uint64_t vaddr)
 	return (struct span){ off, e->len - off };
 }
 
-/* The GNU table does not say how many symbols there are: they end where its last chain ends. */
+/* The GNU table does not have the number of symbols: they end where its last chain ends. */
 static size_t gnu_symbols_cnt(const struct elf *e)
 {
 	uint64_t words = e->gnu_hash.len / 4, buckets, first, chains, last = 0;
@@ -213,7 +213,7 @@ struct lookup {
 	int found;
 };
 
-/* 1 when symbol i is the one, in its default version; an old version is kept for want of better. */
+/* 1 when symbol i is the one, in its default version; an old version is kept in case there is no other. */
 static int lookup__try(struct lookup *l, const struct elf *e, uint64_t i)
 {
 	Elf64_Sym s;
@@ -308,7 +308,7 @@ int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_
 {
 	if (e->syms_cnt > ELF_SYMBOLS_MAX)
 		elf__refuse(e, -EOVERFLOW);
-	(void)elf__at(e, e->syms.off, e->syms_cnt * sizeof(Elf64_Sym)); /* at one go */
+	(void)elf__at(e, e->syms.off, e->syms_cnt * sizeof(Elf64_Sym)); /* read all at once */
 	for (size_t i = 1; i < e->syms_cnt && !elf__spend(e, 8); i++) {
 		Elf64_Sym s = elf__symbol_at(e, e->syms, i);
 		int type = ELF64_ST_TYPE(s.st_info), r;

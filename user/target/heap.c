@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * A chunk of glibc's (malloc/malloc.c, the same since 2.0): the word before the block is its size with three bits. Bit 0: the
- * chunk in front of it is in use; else the word before that is the size of the one in front. Bit 1: it is a mapping of its own,
- * which is unmapped when it is freed.
+ * previous chunk is in use; otherwise the word before that is the size of the previous chunk. Bit 1: it is a mapping of its
+ * own, which is unmapped when it is freed.
  *
- * free() writes two pointers where the block began (tcache, bins; a fastbin one), but for one case: where the chunk in front
- * is free, the two become one, and only the head of the one in front changes. The next chunk's head would say it, too, but not
- * where that was free.
+ * free() writes two pointers to the beginning of the block (tcache, bins; a fastbin one), with one exception: where the
+ * previous chunk is free, the two become one, and only the head of the previous one changes. The next chunk's head would show
+ * it, too, but not if that one was free.
  */
 #include "target/heap.h"
 
@@ -22,7 +22,7 @@
 #define FLAGS 7ull
 #define FRONT_IN_USE 1ull
 #define IS_MAPPED 2ull
-#define SLACK_MAX 128u /* a chunk is never larger than asked for by more, but for mappings */
+#define SLACK_MAX 128u /* a chunk is never larger than requested by more, except for mappings */
 #define PAGE_BYTES 4096u
 #define BATCH (DOOR_RANGES_MAX / (HEAP_SPOTS + 1))
 #define ADDR_MAX (1ull << 47)
@@ -39,7 +39,7 @@ static bool is_plausible(const struct heap_block *b)
 	return !(b->addr & 15) && b->addr >= PAGE_BYTES && b->addr < ADDR_MAX && b->size && b->size < ADDR_MAX - b->addr;
 }
 
-/* The smallest block has 24 bytes, so 16 from the beginning on are always its own. */
+/* The smallest block has 24 bytes, so its first 16 are always its own. */
 static uint64_t spot(uint64_t size, unsigned i)
 {
 	uint64_t at = i + 1 == HEAP_SPOTS ? size - SPOT_BYTES : size / (HEAP_SPOTS - 1) * i;
@@ -55,7 +55,7 @@ static size_t print_ranges(const struct heap_block *b, struct iovec *ret)
 	return HEAP_SPOTS + 1;
 }
 
-/* All of them, or else each that is there. */
+/* Reads all of them, or else each one that is readable. */
 static void read_prints(struct heap_block *const *v, size_t cnt, uint64_t until_ns)
 {
 	struct iovec ranges[DOOR_RANGES_MAX] = { 0 };
@@ -94,7 +94,7 @@ static uint64_t front_of(const struct heap_block *b)
 	return b->addr - HEAD_BYTES - b->print.before;
 }
 
-/* Whether what is in front of it still ends there. */
+/* Checks that the previous chunk, which is free, still ends there. */
 static void ask_front(struct heap_block *const *v, size_t cnt, uint64_t until_ns)
 {
 	struct iovec ranges[DOOR_RANGES_MAX];
@@ -162,7 +162,7 @@ void heap__read(struct heap_block *v, size_t cnt, uint64_t until_ns)
 	batch__put(&fronts, NULL);
 }
 
-/* Bit 0 of its head is about the chunk in front of it. */
+/* Bit 0 of its head belongs to the previous chunk. */
 bool heap_print__is(const struct heap_print *a, const struct heap_print *b)
 {
 	return !((a->head ^ b->head) & ~FRONT_IN_USE) && !memcmp(a->words, b->words, sizeof(a->words));

@@ -44,7 +44,7 @@ int job_check(pid_t pid)
 	size_t len;
 
 	if (fd < 0)
-		return fd == -E2BIG ? fd : 0; /* ended since, not ours to see, or the keeper has said that it is none */
+		return fd == -E2BIG ? fd : 0; /* ended since, not visible for us, or the keeper has refused it as no job */
 	found = proc_read_fd(fd, MAPS_BYTES_MAX, &text, &len);
 	close(fd);
 	if (found < 0)

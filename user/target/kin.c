@@ -95,7 +95,7 @@ int processes_below(struct proc_kin *all, size_t all_cnt, pid_t pid, int deep, p
 			if (all[i].ppid != parent || all[i].pid == pid)
 				continue;
 			found[cnt++] = all[i].pid;
-			all[i].ppid = 0; /* once, whatever the table says */
+			all[i].ppid = 0; /* each is found once, whatever the table contains */
 		}
 		parent = at < cnt ? found[at] : 0;
 	} while (deep && at++ < cnt);

@@ -14,10 +14,10 @@
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
-#define KEPT_NS 1000000000u /* maps are read so often; a device that is mapped meanwhile is where nothing else was */
-#define REFUSED_NS 50000000u /* … and again, before a range is refused by older ones */
+#define KEPT_NS 1000000000u /* maps are read this often; a device that is mapped meanwhile is at addresses that were free */
+#define REFUSED_NS 50000000u /* … and again if older than this, before a range is refused */
 
-#define WINDOW 16u /* pages of which pagemap is asked at once */
+#define WINDOW 16u /* pages per read of pagemap */
 #define RUNS 64u
 
 struct span {
@@ -34,9 +34,9 @@ static int open_of(pid_t pid, const char *name)
 	return fd >= 0 ? fd : errno == ENOENT ? -ESRCH : -errno;
 }
 
-/* What is not read of a process, in order. */
+/* The parts of a process's memory that are not read, ascending. */
 static __thread struct closed {
-	pid_t pid; /* 0: of none */
+	pid_t pid; /* 0: no process */
 	uint64_t since_ns, above; /* above: the end of the last mapping */
 	struct span *v;
 	size_t cnt, cap;
@@ -66,7 +66,7 @@ static int is(const struct maps_line *m, const char *word)
 	return m->path_len == strlen(word) && begins_with(m, word);
 }
 
-/* Of a driver, or of the kernel: most of these are shared, in which no page is anonymous. */
+/* Of a driver, or of the kernel: most of these are shared, and no page of those is anonymous. */
 static int is_device(const struct maps_line *m)
 {
 	if (begins_with(m, "/dev/"))
@@ -104,14 +104,14 @@ static int closed__look(struct closed *c, pid_t pid)
 	if (r < 0)
 		return r;
 	r = maps_each(text, len, take, c, NULL);
-	if (!r && len == MAPS_BYTES_MAX) /* cut there */
+	if (!r && len == MAPS_BYTES_MAX) /* the text was cut */
 		r = closed__add(c, c->above, UINT64_MAX);
 	free(text);
 	c->pid = r ? 0 : pid;
 	return r;
 }
 
-/* The first that ends behind the range's beginning is where it would be. */
+/* Only the first span that ends after the range's beginning can overlap it. */
 static int closed__has(const struct closed *c, const struct iovec *range)
 {
 	uint64_t start = (uintptr_t)range->iov_base, end = start + range->iov_len;
@@ -144,7 +144,7 @@ static int may_read(struct closed *c, pid_t pid, const struct iovec *range)
 
 /* --- one look --------------------------------------------------------------------------------------------- */
 
-/* Descriptors of /proc/PID; pages: of a part of the address space, what pagemap says of each. */
+/* Descriptors of /proc/PID, and a window of pagemap's entries. */
 struct look {
 	pid_t pid;
 	int mem, pagemap; /* -1: not opened yet */
@@ -155,7 +155,7 @@ struct look {
 	size_t bytes;
 };
 
-/* 0 where nothing is known: the kernel has no such file, or the process no memory any more. */
+/* 0 if unknown: the kernel has no such file, or the process no longer has memory. */
 static uint64_t look__entry(struct look *l, uint64_t page)
 {
 	if (l->pagemap < 0)
@@ -172,7 +172,7 @@ static uint64_t look__entry(struct look *l, uint64_t page)
 	return l->entries[page - l->window];
 }
 
-/* To pin it might copy it. In swap it may be shared, too: then it comes back, and is copied. */
+/* Pinning such a page might copy it. In swap it may be shared, too: then it is read back and copied. */
 static int is_shared(uint64_t entry)
 {
 	return entry & PAGE_IS_THERE && !(entry & (PAGE_IS_FILES | PAGE_IS_OWN));
@@ -197,7 +197,7 @@ static int look__pin(struct look *l, uint64_t addr, char *buf, size_t len)
 	return r;
 }
 
-/* EIO: nothing is there. Nothing at all is read of a process that has no memory any more. */
+/* EIO: nothing is mapped there. 0 bytes: the process no longer has memory. */
 static int look__copy(struct look *l, uint64_t addr, char *buf, size_t len)
 {
 	struct iovec range = { (void *)(uintptr_t)addr, len };
@@ -221,7 +221,7 @@ static int look__copy(struct look *l, uint64_t addr, char *buf, size_t len)
 static int look__range(struct look *l, uint64_t addr, char *buf, size_t len)
 {
 	uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
-	int r = addr > INT64_MAX || len > INT64_MAX - addr ? -EFAULT : 0; /* the kernel's own */
+	int r = addr > INT64_MAX || len > INT64_MAX - addr ? -EFAULT : 0; /* the kernel's addresses */
 
 	while (!r && len) {
 		uint64_t page = addr / size, end = page + 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Why not PAGEMAP_SCAN (kernel 6.7), which passes over what is empty: it has no category for pages that nobody else maps, so
- * the entries would have to be read all the same. To read what is empty takes 1 ms of CPU a GiB, what is there 10 ms and
- * more, which is about as much as smaps_rollup takes.
+ * Why not PAGEMAP_SCAN (kernel 6.7), which skips empty pages: it has no category for pages that no other process maps, so the
+ * entries would have to be read anyway. Reading empty pages takes 1 ms of CPU a GiB, present ones 10 ms and more, which is
+ * about as much as smaps_rollup takes.
  */
 #include "target/pages.h"
 
@@ -21,7 +21,7 @@
 struct pages_walk {
 	const struct target *t;
 	int maps_fd;
-	int is_long; /* in the middle of a line that the text has no room for; its mapping is known */
+	int is_long; /* in the middle of a line that is too long for the text; its mapping is known */
 	int is_read; /* all of maps */
 	uint64_t space, own;
 	struct iovec ranges[DOOR_PAGE_RANGES_MAX];
@@ -82,7 +82,7 @@ static int add_range(void *ctx, const struct maps_line *m)
 	return 0;
 }
 
-/* What fills the text without an end: its mapping counts, the rest of its name does not. */
+/* A line that fills the text: its mapping counts, the rest of its name does not. */
 static int begin_long(struct pages_walk *w)
 {
 	struct maps_line m;
@@ -91,7 +91,7 @@ static int begin_long(struct pages_walk *w)
 	return maps_line_parse(w->text, TEXT_BYTES, &m) ? 0 : add_range(w, &m);
 }
 
-/* The lines that are whole; what is behind the last of them stays. */
+/* Takes whole lines; what follows the last of them stays. */
 static int take_lines(struct pages_walk *w)
 {
 	char *nl = memrchr(w->text, '\n', w->text_len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Files of /proc have no size that stat could tell and are made anew at every read, so they are read
- * in growing pieces until the end.
+ * Files of /proc have no size that stat could report and are made anew at every read, so they are read in growing pieces until
+ * the end.
  */
 #include "target/proc_io.h"
 

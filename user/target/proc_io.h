@@ -10,7 +10,7 @@
  * frees). 0 or -errno; longer files are cut at cap without an error.
  */
 int proc_read(int dirfd, const char *name, size_t cap, char **ret, size_t *ret_len);
-/* The same of an open file, which stays the caller's. */
+/* The same for an open file, which stays the caller's. */
 int proc_read_fd(int fd, size_t cap, char **ret, size_t *ret_len);
 
 #endif

@@ -164,7 +164,7 @@ static int stat_field(struct cursor *c, int nr, struct proc_stat *st)
 	}
 	if (c->at < c->end && *c->at == '-')
 		while (c->at < c->end && *c->at != ' ')
-			c->at++; /* negative: priorities, tpgid; none that we use */
+			c->at++; /* negative: priorities, tpgid; we use none of them */
 	else
 		r = take_number(c, 10, &v);
 	if (r < 0)

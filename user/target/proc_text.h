@@ -13,7 +13,7 @@
 
 #define MAPS_BYTES_MAX (64u << 20) /* of /proc/PID/maps: 65,530 mappings of 1,000 bytes each */
 
-/* One line of it. */
+/* One line of maps. */
 struct maps_line {
 	uint64_t start, end; /* start < end */
 	uint64_t off;
@@ -21,9 +21,9 @@ struct maps_line {
 	uint64_t ino; /* 0 = no file */
 	int exec;
 	int is_shared;
-	int is_closed; /* neither read, written nor executed: address space that is kept */
+	int is_closed; /* neither readable, writable nor executable: reserved address space */
 	int deleted;	  /* path ended in " (deleted)", which is cut off */
-	const char *path; /* escaped as the kernel wrote it: \012 for a newline; not terminated */
+	const char *path; /* escaped by the kernel: \012 for a newline; not terminated */
 	size_t path_len;  /* 0 = none */
 };
 
@@ -49,18 +49,18 @@ struct proc_stat {
 	uint64_t rss_pages;
 };
 
-uint64_t proc_ticks_ns(uint64_t ticks); /* what /proc counts time in */
+uint64_t proc_ticks_ns(uint64_t ticks); /* ticks of /proc in ns */
 int proc_stat_parse(const char *text, size_t len, struct proc_stat *ret);
 
-/* Has the first line that begins with `line` that word? The text ends with a NUL. */
+/* Does the first line that begins with `line` contain that word? The text ends with a NUL. */
 int proc_line_has_word(const char *text, const char *line, const char *word);
 
 /* NUL-separated arguments → one line, blanks between, control characters as '?'. Returns its length. */
 size_t cmdline_join(const char *text, size_t len, char *buf, size_t size);
 
 /*
- * Walks NUL-separated NAME=value strings and hands out those that say which member of a distributed
- * job this is (RANK, LOCAL_RANK, SLURM_PROCID …). An unterminated last one is ignored.
+ * Walks NUL-separated NAME=value strings and passes on those that identify a member of a distributed job (RANK, LOCAL_RANK,
+ * SLURM_PROCID …). An unterminated last one is ignored.
  */
 int environ_labels(const char *text, size_t len, int (*fn)(void *ctx, const char *label), void *ctx);
 

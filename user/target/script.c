@@ -16,7 +16,7 @@ const char *script_name(const char *path)
 	return strspn(name, letters) == SCRIPT_NAME_LEN ? name : NULL;
 }
 
-/* As Python's str.strip() has it, of ASCII. */
+/* Like Python's str.strip(), for ASCII. */
 static int is_blank(char c)
 {
 	return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= ' ');

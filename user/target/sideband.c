@@ -2,17 +2,17 @@
 /*
  * perf's sideband, read from its rings directly.
  *
- * A software "dummy" event never counts anything, but its ring receives every MMAP2, FORK, COMM and
- * EXIT record of its CPU. libbpf's perf_buffer cannot be used: it is for BPF output events and gives
- * neither these records nor attributes to ask for them. Wake-up at every record: they are rare, and
- * a library that has just been mapped should have its probes before it is used much.
+ * A software "dummy" event never counts anything, but its ring receives every MMAP2, FORK, COMM and EXIT record of its CPU.
+ * libbpf's perf_buffer cannot be used: it is for BPF output events and gives neither these records nor attributes to request
+ * them. Wake-up at every record: they are rare, and a library that has just been mapped should have its probes before it is
+ * used much.
  *
- * The ring: the kernel writes data_head and never reads past it; we write data_tail. The load of
- * data_head must come before the loads of data (acquire), the store of data_tail after them (release). A
- * record may wrap around the end, so each is copied out first.
+ * The ring: the kernel writes data_head and never reads past it; we write data_tail. The load of data_head must come before the
+ * loads of data (acquire), the store of data_tail after them (release). A record may wrap around the end, so each is copied out
+ * first.
  *
- * An event ends with its CPU and does not come back with it, so rings are closed and opened as CPUs go and come, when
- * whoever has this looks at them. Not noticed: one that goes and comes back between two looks.
+ * An event ends with its CPU and does not come back with it, so rings are closed and opened as CPUs go and come, when the
+ * caller checks them. Not noticed: one that goes and comes back between two checks.
  */
 #include "target/sideband.h"
 
@@ -36,7 +36,7 @@
 #include "target/door.h"
 
 #define RECORD_BYTES_MAX 65536 /* a record's size is 16 bits */
-#define RECORD_BYTES_USUAL 8192 /* what they are: a path of PATH_MAX and some fields */
+#define RECORD_BYTES_USUAL 8192 /* usual sizes: a path of PATH_MAX and some fields */
 #define ROUNDS_MAX 16
 
 struct cpu_ring {
@@ -45,13 +45,13 @@ struct cpu_ring {
 	const uint8_t *data;
 	uint64_t mask;
 	size_t map_len;
-	uint64_t head, tail; /* of the round that is being drained */
+	uint64_t head, tail; /* of the present round of draining */
 	uint64_t lost;	/* records, reported so far */
 	uint64_t lost_in_records; /* by PERF_RECORD_LOST alone */
-	uint64_t running_ns;	  /* of its event, when it was last looked at */
+	uint64_t running_ns;	  /* of its event, at the last check */
 };
 
-/* What is read of an event; lost since 6.0. */
+/* What read(2) returns for an event; lost since 6.0. */
 struct event_told {
 	uint64_t value, running_ns, lost;
 };
@@ -61,13 +61,13 @@ struct sideband {
 	struct cpu_ring *cpus;
 	size_t cpus_cnt, cpus_cap;
 	unsigned pages;
-	int is_forks; /* of no other kind, and ours alone */
+	int is_forks; /* only forks and exits, in rings of our own */
 	uint8_t record[RECORD_BYTES_MAX] __attribute__((aligned(8)));
 };
 
 /* --- opening --------------------------------------------------------------------------------------- */
 
-/* 1, 0: it is offline, or -errno. */
+/* 1; 0: the CPU is offline; or -errno. */
 static int sideband__add_cpu(struct sideband *s, int cpu)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -101,7 +101,7 @@ static void cpu_ring__close(struct cpu_ring *c)
 	close(c->fd);
 }
 
-/* "0-3,8" → is it in there? Nothing that the kernel would not write is. */
+/* Does "0-3,8" contain it? Text that the kernel would not write contains nothing. */
 static int is_online(const char *list, int cpu)
 {
 	while (*list >= '0' && *list <= '9') {
@@ -115,7 +115,7 @@ static int is_online(const char *list, int cpu)
 	return 0;
 }
 
-/* A CPU that goes loses the event for good, also where it is back before anybody looked: then the event runs no more. */
+/* A CPU that goes offline loses the event for good, even if it is back before the check: the event no longer runs. */
 static int cpu_ring__is_dead(struct cpu_ring *c)
 {
 	struct event_told is;
@@ -334,7 +334,7 @@ static void ring_copy(const struct cpu_ring *c, uint64_t at, void *to, size_t le
 	memcpy((uint8_t *)to + first, c->data, len - first);
 }
 
-/* Whether a record waits that was made before `until`; *ret: when. */
+/* 1: a record waits that was made before `until`; *ret: its time. */
 static int cpu_ring__peek(struct cpu_ring *c, uint64_t until, uint64_t *ret)
 {
 	struct perf_event_header hdr;
@@ -343,7 +343,7 @@ static int cpu_ring__peek(struct cpu_ring *c, uint64_t until, uint64_t *ret)
 		return 0;
 	ring_copy(c, c->tail, &hdr, sizeof(hdr));
 	if (hdr.size < sizeof(hdr) + 8 || hdr.size > c->head - c->tail) {
-		c->tail = c->head; /* cannot be: start again at a place that is sure */
+		c->tail = c->head; /* impossible: start again at a valid place */
 		return 0;
 	}
 	ring_copy(c, c->tail + hdr.size - 8, ret, 8);
@@ -373,8 +373,8 @@ static int sideband__take(struct sideband *s, struct cpu_ring *c, int (*fn)(void
 }
 
 /*
- * PERF_RECORD_LOST comes in front of the next record, and on a quiet machine that may be never: of a ring that was found full
- * the kernel's own count is asked (since 6.0).
+ * PERF_RECORD_LOST precedes the next record, which may never come on a quiet machine: for a ring that was found full the
+ * kernel's own count is read (since 6.0).
  */
 static int cpu_ring__tell_lost(struct cpu_ring *c, uint64_t now, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx,
 			       int *cnt)
@@ -391,7 +391,7 @@ static int cpu_ring__tell_lost(struct cpu_ring *c, uint64_t now, int (*fn)(void 
 	return fn(ctx, &rec);
 }
 
-/* Of all CPUs by time, up to now: what follows from another record was made later, so nothing before it is still to come. */
+/* Of all CPUs by time, up to now: consequences of a record are made later, so nothing before it is still to come. */
 static int sideband__drain_round(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx, int *cnt)
 {
 	uint64_t until, ns, first_ns;
@@ -400,7 +400,7 @@ static int sideband__drain_round(struct sideband *s, int (*fn)(void *ctx, const 
 	until = now_ns();
 	for (size_t i = 0; i < s->cpus_cnt; i++) {
 		s->cpus[i].head = __atomic_load_n(&s->cpus[i].page->data_head, __ATOMIC_ACQUIRE);
-		s->cpus[i].tail = s->cpus[i].page->data_tail; /* ours alone */
+		s->cpus[i].tail = s->cpus[i].page->data_tail; /* written only by us */
 	}
 	while (r >= 0) {
 		struct cpu_ring *first = NULL;
@@ -429,7 +429,7 @@ static int sideband__has_rest(const struct sideband *s)
 	return 0;
 }
 
-/* The kernel wakes us for a record once: one that was made since the round began is taken in the next. */
+/* The kernel wakes us only once for a record: one that was made since the round began is taken in the next. */
 int sideband__drain(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx)
 {
 	int cnt = 0, r, rounds = 0;

@@ -22,21 +22,21 @@ struct sb_record {
 	uint64_t addr, len, off; /* MMAP (executable file mappings only) */
 	uint64_t dev, ino; /* MMAP: dev as makedev() */
 	uint64_t lost;	   /* LOST: how many records */
-	const char *text;  /* MMAP: path; COMM, EXEC: comm. Good during the callback only. */
+	const char *text;  /* MMAP: path; COMM, EXEC: comm. Valid only during the callback. */
 };
 
 /*
- * The event of one CPU, without its ring: with our own rights. is_forks: FORK and EXIT alone. -errno; -ENODEV: the CPU is
+ * The event of one CPU, without its ring: with our own rights. is_forks: only FORK and EXIT. -errno; -ENODEV: the CPU is
  * offline.
  */
 int sideband_event(int cpu, int is_forks);
 int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu /* power of 2 */, struct err *err);
-/* FORK and EXIT alone, in rings that nobody else can write to: with our own rights, not through the door. */
+/* Only FORK and EXIT, in rings that no other process can write to: with our own rights, not through the door. */
 int sideband__open_forks(struct sideband **ret, unsigned ring_pages_per_cpu, struct err *err);
 void sideband__free(struct sideband *s);
 /*
- * CPUs that are online now: rings for those that came, none for those that went. How many came (what happened on them before is
- * not known), or -errno. The second takes the kernel's words for them, "0-3,8".
+ * Opens rings for CPUs that came online, and closes those of CPUs that went. Returns how many came (earlier events there are
+ * unknown), or -errno. The second takes the kernel's list of CPUs, "0-3,8".
  */
 int sideband__look_at_cpus(struct sideband *s);
 int sideband__set_cpus(struct sideband *s, const char *online);

@@ -7,7 +7,7 @@
 
 #include "target/sideband.h"
 
-#define NOBODY_WAITS (1u << 30) /* bytes: more than a ring has */
+#define NOBODY_WAITS (1u << 30) /* bytes, more than a ring has: nobody is woken */
 
 #ifndef PERF_FORMAT_LOST
 #define PERF_FORMAT_LOST (1U << 4)

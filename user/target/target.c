@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A process through /proc: who it is, as of open, and its memory. */
+/* A process through /proc: its identity, as of open, and its memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -48,7 +48,7 @@ static int label_add(void *ctx, const char *label)
 	return 0;
 }
 
-/* Which rank it is, and which container it is in. A cgroup's name has 4 KiB at most, v1 a dozen of them. */
+/* Its rank and its container. A cgroup's name has 4 KiB at most, v1 a dozen of them. */
 static int target__read_labels(struct target *t, const char *env, size_t env_len)
 {
 	struct container c;
@@ -64,7 +64,7 @@ static int target__read_labels(struct target *t, const char *env, size_t env_len
 	return r;
 }
 
-/* What a process holds back of itself ("?", no labels) is no reason not to follow it. */
+/* A process that hides something ("?", no labels) is followed all the same. */
 static int target__read_strings(struct target *t, struct err *err)
 {
 	char *text;
@@ -89,7 +89,7 @@ static int target__read_strings(struct target *t, struct err *err)
 	return r < 0 ? err_set(err, r, "out of memory") : 0;
 }
 
-/* The process of the pidfd has not ended: its number is no other's. */
+/* The process of the pidfd has not ended, so its number belongs to no other. */
 static int target__has_pid(const struct target *t)
 {
 	struct pollfd p = { .fd = t->pidfd, .events = POLLIN };
@@ -101,7 +101,7 @@ int target__read_ranges(const struct target *t, const struct iovec *ranges, size
 {
 	int r = door_read(t->pid, ranges, cnt, buf, len);
 
-	if (target__has_pid(t)) /* then it had it while we read, too */
+	if (target__has_pid(t)) /* then it also had it while we read */
 		return r;
 	memset(buf, 0, len);
 	return -ESRCH;
@@ -114,7 +114,7 @@ int target__read(const struct target *t, uint64_t addr, void *buf, size_t len)
 	return target__read_ranges(t, &there, 1, buf, len);
 }
 
-/* Where the kernel has put things for this program: other places after each exec. */
+/* Addresses that the kernel chose for this program: different after each exec. */
 static int target__read_auxv(const struct target *t, uint8_t *ret, size_t *ret_len)
 {
 	char *text;
@@ -153,7 +153,7 @@ int target__open_bare(struct target **ret, pid_t pid, const struct target *paren
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	t->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	/* Read after both are open: then they are of one process. No directory: it is not there, or hidden from us. */
+	/* Read after both are open: then they are of one process. No directory: it does not exist, or is hidden from us. */
 	r = target__stat(t, &t->stat);
 	if (r == 0)
 		r = target__check_leader(t, err);
@@ -166,7 +166,7 @@ int target__open_bare(struct target **ret, pid_t pid, const struct target *paren
 	if (r == 0 && parent && target__see_as(t, parent) < 0)
 		r = err_set(err, -ENOMEM, "out of memory");
 	if (r == 0)
-		(void)target__read_auxv(t, t->auxv, &t->auxv_len); /* else an exec that nobody reported of is not noticed */
+		(void)target__read_auxv(t, t->auxv, &t->auxv_len); /* without it an exec that was not reported goes unnoticed */
 	if (r < 0) {
 		target__free(t);
 		return r;

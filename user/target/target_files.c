@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The files of a process in /proc, and what it means when one is not to be read. Called by the other files behind target.h.
+ * The files of a process in /proc, and what it means when one cannot be read. Called by the other files of target.h.
  *
- * They are read through one descriptor of /proc/PID, or checked by it, which stays bound to that very process: when
- * it ends and its number is given to another, reads fail with ESRCH instead of telling about a
- * stranger. Only the paths handed to the kernel name the number.
+ * They are read through one descriptor of /proc/PID, or checked by it, which stays bound to that very process: when it ends and
+ * its number is reused, reads fail with ESRCH instead of returning another process's data. Only the paths passed to the kernel
+ * contain the number.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ int target__fail(const struct target *t, int r, const char *what, struct err *er
 	return r;
 }
 
-/* Is it not the descriptor's any more, its number may be another's. */
+/* Has the process of the descriptor ended? Then its number may be another's. */
 static int target__is_other(const struct target *t)
 {
 	return t->dirfd >= 0 && faccessat(t->dirfd, "stat", F_OK, 0) < 0;
@@ -59,9 +59,9 @@ static int target__read_text(const struct target *t, enum door_file which, size_
 }
 
 /*
- * A file of the process, through our descriptor of /proc/PID where everybody may, else through the door, by its number: if the
- * descriptor still leads to a process afterwards, the number was its own all the while. Where /proc hides the process from
- * us there is no descriptor: target__alive tells by the time of its start.
+ * A file of the process, through our descriptor of /proc/PID if everybody may read it, else through the door, by its number: if
+ * the descriptor still leads to a process afterwards, the number was its own all the while. Where /proc hides the process from
+ * us there is no descriptor: target__alive compares the start time.
  */
 int target__read_file(const struct target *t, enum door_file which, size_t cap, char **ret, size_t *ret_len)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The libraries of a process, and the very file behind each. Called through target.h; target.c begins and ends it.
+ * The libraries of a process, and the very file of each. Called through target.h; target.c begins and ends it.
  *
- * Libraries are known by (device, inode), not by path: the path in maps may be deleted, lie in
- * another mount namespace, or be chosen by the process. Only files with an executable mapping count;
- * a job may map thousands of data files. What ever was seen stays in a sorted list, so that a
- * library that is unloaded and loaded again is not taken for a new one: probes sit on the inode.
+ * Libraries are known by (device, inode), not by path: the path in maps may be deleted, be in another mount namespace, or be
+ * chosen by the process. Only files with an executable mapping count; a job may map thousands of data files. Everything ever
+ * seen stays in a sorted list, so that a library that is unloaded and loaded again is not taken for a new one: probes belong to
+ * the inode.
  *
- * Cannot see: the mappings of a process whose first thread has ended while others run (the kernel
- * shows none); files of a kernel without CONFIG_CHECKPOINT_RESTORE that are deleted (no map_files).
+ * Cannot see: the mappings of a process whose first thread has ended while others run (the kernel shows none); files of a
+ * kernel without CONFIG_CHECKPOINT_RESTORE that are deleted (no map_files).
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,7 +21,7 @@
 
 #define SEEN_MAX (4u * TARGET_LIBS_MAX)
 
-/* --- which were there before ----------------------------------------------------------------------- */
+/* --- libraries seen before ------------------------------------------------------------------------ */
 
 static int file_id_cmp(const void *a, const void *b)
 {
@@ -55,17 +55,17 @@ void target__drop_libs(struct target *t)
 	free(t->seen);
 }
 
-/* --- which are there ------------------------------------------------------------------------------- */
+/* --- libraries present now ------------------------------------------------------------------------ */
 
 struct scan {
 	struct lib *libs;
 	size_t cnt, cap;
-	size_t unseen; /* mappings of files that there was no room for */
+	size_t unseen; /* mappings of files without room for them */
 };
 
 static struct lib *scan__find(struct scan *s, uint64_t dev, uint64_t ino)
 {
-	/* neighbours in maps are mostly of the same file: look from the last one backwards */
+	/* neighbours in maps are mostly of the same file: search from the last one backwards */
 	for (size_t i = s->cnt; i--;)
 		if (s->libs[i].ino == ino && s->libs[i].dev == dev)
 			return &s->libs[i];
@@ -112,7 +112,7 @@ static int scan_load(void *ctx, const struct maps_line *m)
 	return 0;
 }
 
-/* Marks what is new and remembers it. Returns how many, or -ENOMEM. */
+/* Marks the new ones and remembers them. Returns how many, or -ENOMEM. */
 static int target__mark_new(struct target *t, struct lib *libs, size_t cnt)
 {
 	size_t old = t->seen_cnt, n = old;
@@ -134,7 +134,7 @@ static int target__mark_new(struct target *t, struct lib *libs, size_t cnt)
 	return (int)(n - old);
 }
 
-/* The program among the libraries. By inode, and by path where stat tells another device than maps. */
+/* Finds the program among the libraries: by inode, or by path where stat reports another device than maps. */
 static void target__mark_exe(const struct target *t, struct lib *libs, size_t cnt)
 {
 	struct door_exe exe;
@@ -203,7 +203,7 @@ static int find_range(void *ctx, const struct maps_line *m)
 	return 1;
 }
 
-/* A mapping that the file has right now: the one we knew may have been split or merged since. */
+/* A present mapping of the file: the known one may have been split or merged since. */
 static int target__range_now(const struct target *t, const struct lib *l, struct range *ret)
 {
 	char *text;

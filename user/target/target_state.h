@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * target_state: one process as the files behind target.h share it: target.c, which opens and frees it, target_libs.c and
- * target_usage.c; target_files.c reads for all of them. Nobody else includes this.
+ * target_state: one process as shared by the files of target.h: target.c, which opens and frees it, target_libs.c and
+ * target_usage.c; target_files.c reads for all of them. No other file includes this.
  */
 #ifndef MT_TARGET_TARGET_STATE_H
 #define MT_TARGET_TARGET_STATE_H
@@ -27,27 +27,27 @@ struct target {
 	char *labels[TARGET_LABELS_MAX];
 	size_t labels_cnt;
 	int is_early;
-	unsigned holders; /* besides the one who opened it */
+	unsigned holders; /* besides the first one */
 	struct lib *libs; /* in order of address */
 	size_t libs_cnt;
 	size_t unseen;
-	struct file_id *seen; /* sorted: every library that it ever had, so that one that comes again is not new */
+	struct file_id *seen; /* sorted: every library that it ever had, so that one that is loaded again is not new */
 	size_t seen_cnt;
 };
 
 /* --- target_files.c -------------------------------------------------------------------------------------- */
 
-/* Both: the error, with words and a hint in *err: -ESRCH; r, or -ESRCH where it means that. */
+/* Both return the error, with text and hint in *err: -ESRCH; r, or -ESRCH where r means that. */
 int target__no_such(pid_t pid, struct err *err);
 int target__fail(const struct target *t, int r, const char *what, struct err *err);
-/* 0, or -errno: -ESRCH: it is gone, -EFBIG … as proc_io.h says. *ret is malloc'ed, the caller's, ends with NUL. */
+/* 0, or -errno: -ESRCH: it has ended, -EFBIG … as in proc_io.h. *ret is malloc'ed, the caller's, NUL-terminated. */
 int target__read_file(const struct target *t, enum door_file which, size_t cap, char **ret, size_t *ret_len);
-/* 0 or -errno; -ESRCH: it is gone, or dead and not yet waited for. */
+/* 0 or -errno; -ESRCH: it has ended, or is a zombie. */
 int target__stat(const struct target *t, struct proc_stat *ret);
 
 /* --- target_libs.c ----------------------------------------------------------------------------------- */
 
-/* No library that the parent has is new to its child. 0 or -ENOMEM. */
+/* Marks the parent's libraries as not new for its child. 0 or -ENOMEM. */
 int target__see_as(struct target *t, const struct target *parent);
 void target__drop_libs(struct target *t);
 

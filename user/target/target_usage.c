@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What a process takes: its memory by kind and by owner, its CPU time; and whether it has a shadow stack. See target.h. */
+/* A process's memory by kind and by owner, its CPU time; and whether it has a shadow stack. See target.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include "target/proc_io.h"
 #include "target/target_state.h"
 
-/* "\nRssAnon:    1234 kB" → bytes; 0 if the line is not there (kernel threads). */
+/* "\nRssAnon:    1234 kB" → bytes; 0 if there is no such line (kernel threads). */
 static uint64_t status_bytes(const char *text, const char *line)
 {
 	const char *at = strstr(text, line);
@@ -57,7 +57,7 @@ int target__use(const struct target *t, uint64_t *ret)
 		return r == -ENOENT ? -ESRCH : r;
 	if (!len) {
 		free(text);
-		return -ESRCH; /* a corpse */
+		return -ESRCH; /* a zombie */
 	}
 	ret[MT_USE_RSS] = use_sum(text, "\nRss:", NULL);
 	ret[MT_USE_PSS] = use_sum(text, "\nPss:", NULL);
@@ -94,7 +94,7 @@ int target__use_of_pages(const struct target *t, uint64_t own, uint64_t *ret, ui
 		return r == -ENOENT ? -ESRCH : r;
 	all = rss.anon + rss.file + rss.shmem;
 	ret[MT_USE_RSS] = all;
-	ret[MT_USE_PRIVATE] = own < all ? own : all; /* what has gone since it was counted is nobody's */
+	ret[MT_USE_PRIVATE] = own < all ? own : all; /* pages may have been freed since they were counted */
 	ret[MT_USE_SHARED] = all - ret[MT_USE_PRIVATE];
 	ret[MT_USE_ANON] = rss.anon;
 	ret[MT_USE_HUGETLB] = use_sum(text, "\nHugetlbPages:", NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * torch_version: which PyTorch a process runs, from torch/version.py beside its libraries, or from the name of the library.
- * No I/O: the text is a file's of the process, so every byte is hostile.
+ * torch_version: the PyTorch version of a process, from torch/version.py beside its libraries, or from the name of the library.
+ * No I/O: the text is from a file of the process, so every byte is hostile.
  */
 #ifndef MT_TARGET_TORCH_VERSION_H
 #define MT_TARGET_TORCH_VERSION_H
@@ -11,9 +11,9 @@
 #define TORCH_VERSION_BYTES 40
 #define TORCH_VERSION_FILE_BYTES 4096 /* torch 2.13's has 300 */
 
-/* May a file be asked for as such a version.py? By its name alone: /…/torch/version.py */
+/* May this file be requested as such a version.py? By its name alone: /…/torch/version.py */
 int is_torch_version_file(const char *path);
-/* Of /…/torch/lib/libtorch_cpu.so that file, into buf: 0, or -ENOENT: the library is not called so or lies elsewhere. */
+/* The version.py for /…/torch/lib/libtorch_cpu.so, into buf: 0, or -ENOENT: the library has another name or place. */
 int torch_version_file(const char *lib, char *buf, size_t size);
 /* "2.13.0+cpu" of the line __version__ = '2.13.0+cpu'; -ENOENT: there is none. ret of TORCH_VERSION_BYTES, untouched then. */
 int torch_version_parse(const char *text, size_t len, char *ret);

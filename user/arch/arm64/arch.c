@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Not yet: the names and numbers of arm64, so that everything else can be compiled for it, and for each question the answer
- * that it is not known. Nothing of it is asked before arch__ready has said so.
+ * Not implemented yet: the names and numbers of arm64, so that everything else can be compiled for it; every other function
+ * returns that the answer is unknown. None is called unless arch__ready has succeeded.
  */
 #include "arch/arch.h"
 

@@ -15,10 +15,10 @@ static uint32_t reg_bit(ZydisRegister reg)
 	return r >= ZYDIS_REGISTER_RAX && r <= ZYDIS_REGISTER_R15 ? 1u << (r - ZYDIS_REGISTER_RAX) : 0;
 }
 
-/* What is lost to a callee: all but rbx, rsp, rbp, r12 to r15. */
+/* A callee may change all registers but rbx, rsp, rbp, r12 to r15. */
 #define KEPT_BY_CALLS 0xf038u
 
-/* One instruction; `holds` are the registers that hold the object's address, those after it are returned. */
+/* One instruction; `holds`: the registers with the object's address; returns those after it. */
 static uint32_t fields__insn(struct code_fields *f, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
 			     uint32_t holds)
 {
@@ -145,7 +145,7 @@ int64_t code_compared(const uint8_t *code, size_t len, unsigned arg, int64_t fie
 struct reader {
 	struct code_accessor a;
 	int calls;
-	uint64_t lea; /* of the %rdi before the next call */
+	uint64_t lea; /* the %rdi for the next call */
 };
 
 static int is_rax(ZydisRegister reg)
@@ -216,7 +216,7 @@ int code_accessor(const uint8_t *code, size_t len, uint64_t vaddr, struct code_a
 
 /* --- addresses -------------------------------------------------------------------------------------------- */
 
-/* Every byte that could begin `lea disp32(%rip), %r64` is taken for one. */
+/* Every byte that could begin `lea disp32(%rip), %r64` is treated as one. */
 int code_addresses(const uint8_t *code, size_t len, uint64_t vaddr, int (*each)(void *ctx, uint64_t addr), void *ctx)
 {
 	enum { LEA_BYTES = 7 };

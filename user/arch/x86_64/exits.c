@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A return probe replaces the return address on the stack by the kernel's trampoline, and an exception
- * that unwinds past it finds no way on: std::terminate. So functions that may throw get no return probe.
- * Their `ret` instructions are probed instead: nothing is changed on the stack.
+ * A return probe replaces the return address on the stack by the kernel's trampoline, and an exception that unwinds past it
+ * finds no unwind information: std::terminate. So functions that may throw get no return probe. Their `ret` instructions are
+ * probed instead: nothing is changed on the stack.
  *
- * From the entry all direct branches are followed, tail calls too, through the PLT into functions of the
- * same file. Calls are taken to come back; one that does not (it throws) is followed by padding or by
- * another function, whose rets are then found as well. That costs a trap there and no truth: the program
- * compares the stack pointer with that of the entry.
+ * From the entry all direct branches are followed, tail calls too, through the PLT into functions of the same file. Calls are
+ * assumed to return; one that does not (it throws) is followed by padding or by another function, whose rets are then found as
+ * well. That costs a trap there, but gives no wrong result: the program compares the stack pointer with that of the entry.
  */
 #include "arch/arch.h"
 
@@ -20,13 +19,13 @@
 
 #define BLOCKS_MAX 1024
 #define INSN_BYTES_MAX 15
-#define SLOTS_MAX 64 /* each is looked for among all relocations */
+#define SLOTS_MAX 64 /* each is searched for among all relocations */
 #define SEEN_MAX (1u << 14) /* instructions; a power of 2 */
 
 struct walk {
 	const struct exits_code *code;
 	ZydisDecoder dec;
-	uint64_t blocks[BLOCKS_MAX]; /* still to be walked */
+	uint64_t blocks[BLOCKS_MAX]; /* not walked yet */
 	size_t blocks_cnt;
 	uint64_t seen[SEEN_MAX]; /* addresses of instructions, a hash table; 0 = free */
 	size_t seen_cnt, slots_cnt;
@@ -34,7 +33,7 @@ struct walk {
 	int rets_cnt;
 };
 
-/* 1 if it is new, 0 if it was there, -E2BIG. */
+/* 1: it is new; 0: seen before; -E2BIG. */
 static int walk__see(struct walk *w, uint64_t vaddr)
 {
 	size_t i = hash_u64(vaddr) % SEEN_MAX;
@@ -57,7 +56,7 @@ static int walk__later(struct walk *w, uint64_t vaddr)
 	return 0;
 }
 
-/* jmp *slot(%rip), as in a PLT: on in the function that is meant, if this file has it. */
+/* jmp *slot(%rip), as in a PLT: goes on in the target function, if this file has it. */
 static int walk__through_slot(struct walk *w, uint64_t slot)
 {
 	uint64_t vaddr;
@@ -81,7 +80,7 @@ static int is_padding(const ZydisDecodedInstruction *in)
 	return in->mnemonic == ZYDIS_MNEMONIC_INT3 || in->mnemonic == ZYDIS_MNEMONIC_NOP;
 }
 
-/* One instruction. 1: the line goes on behind it, 0: it ends, or -errno. */
+/* One instruction. 1: control goes on to the next, 0: it does not, or -errno. */
 static int walk__step(struct walk *w, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at,
 		      int after_call)
 {

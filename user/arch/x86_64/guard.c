@@ -7,7 +7,8 @@
  *
  * or with je to a slow path elsewhere. Clang compares in memory: cmpb $0,guard(%rip). So: along the straight line from the
  * entry, each byte at a fixed address that decides a branch; it is a guard if the code for zero takes its address and then
- * calls. Any other static flag that is tested first would have to be handed to a function at once to be taken for one.
+ * calls. Another static flag is only mistaken for a guard if it is tested first and its address is passed to a function at
+ * once.
  */
 #include "arch/arch.h"
 
@@ -38,7 +39,7 @@ static int code__decode(const struct code *c, size_t at, struct insn *ret)
 	return 0;
 }
 
-/* The fixed address that an operand is at; 0: none. */
+/* The fixed address of an operand; 0: none. */
 static uint64_t fixed_address(const struct code *c, size_t at, const struct insn *in, unsigned op)
 {
 	const ZydisDecodedOperand *o = &in->ops[op];
@@ -55,10 +56,10 @@ static int same_reg(ZydisRegister a, ZydisRegister b)
 	       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, b);
 }
 
-/* The byte at a fixed address that decides the next branch, as far as was seen. */
+/* The byte at a fixed address that decides the next branch, as far as is known. */
 struct flag {
 	uint64_t loaded, tested; /* 0: none */
-	ZydisRegister reg;	 /* that `loaded` is in */
+	ZydisRegister reg;	 /* the register with `loaded` */
 };
 
 static void flag__next(struct flag *f, const struct code *c, size_t at, const struct insn *in)
@@ -106,7 +107,7 @@ static int is_taken(const struct code *c, size_t at, uint64_t guard)
 	return 0;
 }
 
-/* Where a branch on zero (or past it) goes; len: out of the function. */
+/* The target if the byte is zero; len: outside of the function. */
 static size_t zero_path(const struct code *c, size_t at, const struct insn *in)
 {
 	size_t next = at + in->d.length;

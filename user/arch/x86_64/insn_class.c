@@ -3,7 +3,7 @@
 
 /* Measured on Linux 6.18 in a virtual machine (best of 5). */
 const struct insn_known insn_known[INSN_CLASSES] = {
-	[INSN_NOP5] = { "five-byte nop at an entry", 320, 600, 0 }, /* 6.18: children forked afterwards die there */
+	[INSN_NOP5] = { "five-byte nop at an entry", 320, 600, 0 }, /* 6.18: it ends children that are forked afterwards */
 	[INSN_NOP] = { "nop", 650, 980, 1 },
 	[INSN_PUSH] = { "push", 550, 1050, 1 },
 	[INSN_STEPPED] = { "single-stepped", 12000, 14500, 1 },

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "arch/arch.h"
 
-/* A site begins with what is probed and not with endbr64: calls of it are not checked (-fcf-protection). */
+/* A site begins with the probed instruction and not with endbr64: calls of it are not checked (-fcf-protection). */
 typedef __attribute__((nocf_check)) uint64_t (*own_fn)(const void *a, const void *b, const void *c);
 
-/* Copies of nothing, OWN_SPAN bytes from one to the next. */
+/* Empty functions, OWN_SPAN bytes apart. */
 #define OWN_SPAN 16
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)

@@ -2,27 +2,25 @@
 /*
  * Where to set a probe so that it costs least and changes nothing.
  *
- * The kernel runs the instruction that a breakpoint has replaced in one of three ways
- * (arch/x86/kernel/uprobes.c): pushes of a register, relative jumps and calls and the one-byte nop are
- * emulated within the trap; a five-byte nop becomes a call without any trap (Linux 6.18 on); all others
- * are executed out of line under single-step, a second trap and twenty times as expensive. glibc's free
- * begins with a test (10 µs a hit); three bytes on stands a je (0.5 µs), and every call passes it with
- * the argument still in its register.
+ * The kernel runs the instruction that a breakpoint has replaced in one of three ways (arch/x86/kernel/uprobes.c): pushes of a
+ * register, relative jumps and calls and the one-byte nop are emulated within the trap; a five-byte nop becomes a call without
+ * any trap (Linux 6.18 on); all others are executed out of line under single-step, a second trap and twenty times as expensive.
+ * glibc's free begins with a test (10 µs a hit); three bytes further is a je (0.5 µs), and every call passes it with the
+ * argument still in its register.
  *
- * So: walk from the entry while nothing branches away and nothing writes what is needed, and take
- * the cheapest class of instruction seen, the earliest among those that cost about the same. An instruction
- * that a branch of the function leads back to would be passed more than once a call and is refused. The entry itself
- * needs no such check: a jump there is a call (tail recursion).
+ * So: walk from the entry while nothing branches away and nothing writes what is needed, and take the cheapest class of
+ * instruction seen, the earliest among those that cost about the same. An instruction that a branch of the function leads back
+ * to would be passed more than once a call and is refused. The entry itself needs no such check: a jump there is a call (tail
+ * recursion).
  *
- * The call in a five-byte nop's place writes its return address to [rsp - 8], which belongs to the function as soon as
- * it runs: a leaf keeps variables there. Only as the very first instruction (or behind the endbr64 that is) is it harmless:
- * the caller has made a call and keeps nothing there any more, and the function nothing yet. That must be certain: the
- * whole function is looked at, and a branch back to the nop, an indirect one, or bytes that are no code refuse it.
- * Whether it is good even there, this kernel must have shown (user/trace/selftest.c).
+ * The call in a five-byte nop's place writes its return address to [rsp - 8], which belongs to the function as soon as it runs:
+ * a leaf keeps variables there. It is harmless only as the very first instruction (or directly after the first endbr64): the
+ * caller has made a call and no longer keeps anything there, and the function does not yet. That must be certain: the whole
+ * function is checked, and a branch back to the nop, an indirect one, or bytes that are no code refuse it. Even there it is
+ * used only if this kernel has passed the test (user/trace/selftest.c).
  *
- * Decoding is Zydis's. Not seen: branches from outside the symbol's range (a .cold part that jumps back
- * into a prologue; compilers do not place loop heads there), and those of functions longer than
- * SCAN_BYTES_MAX.
+ * Decoding is Zydis's. Not seen: branches from outside the symbol's range (a .cold part that jumps back into a prologue;
+ * compilers do not place loop heads there), and those of functions longer than SCAN_BYTES_MAX.
  */
 #include "arch/arch.h"
 
@@ -60,7 +58,7 @@ static int decode(const uint8_t *code, size_t len, struct insn *ret)
 
 /* --- classes --------------------------------------------------------------------------------------- */
 
-/* As kernels see it: nop proper, and moves and lea of a register to itself. Hints (endbr64, prefetch) are none. */
+/* As kernels see it: nop proper, and moves and lea of a register to itself. Hints (endbr64, prefetch) do not count. */
 static int is_nop(const struct insn *in)
 {
 	const ZydisDecodedOperandMem *m = &in->ops[1].mem;
@@ -102,7 +100,7 @@ static enum insn_class classify(const uint8_t *code, const struct insn *in, uint
 	return in->d.meta.category == ZYDIS_CATEGORY_CALL ? INSN_CALL : INSN_STEPPED;
 }
 
-/* A quarter: what one machine measures differs by less from one time to the next. */
+/* By a quarter: repeated measurements on one machine differ by less. */
 static int is_cheaper(const struct insn_classes *c, enum insn_class a, enum insn_class b)
 {
 	return c->of[a].hit_ns * 4u < c->of[b].hit_ns * 3u;
@@ -111,7 +109,7 @@ static int is_cheaper(const struct insn_classes *c, enum insn_class a, enum insn
 /* --- what an instruction changes -----------------------------------------------------------------------
  */
 
-/* Does control leave the straight line here, for good or perhaps? */
+/* Can control leave the straight line here? */
 static int ends_line(const struct insn *in)
 {
 	switch (in->d.meta.category) {
@@ -185,7 +183,7 @@ static int is_branch_target(const uint8_t *code, size_t len, uint64_t wanted)
 		ZydisDecodedInstruction in;
 
 		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&dec, NULL, code + at, len - at, &in))) {
-			at++; /* a table between the code */
+			at++; /* a table within the code */
 			continue;
 		}
 		if (in.raw.imm[0].is_relative && at + in.length + (uint64_t)in.raw.imm[0].value.s == wanted)
@@ -195,7 +193,7 @@ static int is_branch_target(const uint8_t *code, size_t len, uint64_t wanted)
 	return 0;
 }
 
-/* Does nothing in the function lead back to its first instructions, up to that at `wanted`, for certain? len: all of it. */
+/* Is it certain that no branch leads back to the instructions up to `wanted`? len: the whole function. */
 static int is_passed_once(const uint8_t *code, size_t len, uint64_t wanted)
 {
 	size_t at = 0;
@@ -207,7 +205,7 @@ static int is_passed_once(const uint8_t *code, size_t len, uint64_t wanted)
 			return 0;
 		if (in.d.meta.category == ZYDIS_CATEGORY_UNCOND_BR && in.ops[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE &&
 		    !(in.ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY && in.ops[0].mem.base == ZYDIS_REGISTER_RIP))
-			return 0; /* a switch; a tail call through the table of imports is none */
+			return 0; /* a switch; not a tail call through the table of imports */
 		at += in.d.length;
 	}
 	return !is_branch_target(code, len, wanted) && !is_branch_target(code, len, 0);
@@ -261,12 +259,12 @@ int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, const str
 
 struct function {
 	const uint8_t *code;
-	size_t len; /* at hand */
+	size_t len; /* available */
 	int is_whole;
 	uint64_t offset;
 };
 
-/* Where its code begins: behind an endbr64. */
+/* The start of its code: after an endbr64. */
 static size_t function__entry(const struct function *f)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };

@@ -120,7 +120,7 @@ static int take_reg(struct parser *p)
 
 /* --- one argument ---------------------------------------------------------------------------------- */
 
-/* "8@", "-4@", "4f@". 0 if it is malformed; without one the whole register or word is meant. */
+/* "8@", "-4@", "4f@". 0 if it is malformed; without a size it is the whole register or word. */
 static int take_size(struct parser *p, struct mt_usdt_arg *arg, int *ret_float)
 {
 	const char *at_sign = memchr(p->at, '@', (size_t)(p->end - p->at));
@@ -138,14 +138,14 @@ static int take_size(struct parser *p, struct mt_usdt_arg *arg, int *ret_float)
 	if (size < 0 && size >= -8)
 		size = -size;
 	if (size != 1 && size != 2 && size != 4 && size != 8) {
-		*ret_float = 1; /* a vector: as far out of reach as a float */
+		*ret_float = 1; /* a vector: not readable, like a float */
 		size = 8;
 	}
 	arg->bytes = (__u8)size;
 	return 1;
 }
 
-/* (%base,%index,scale) behind the displacement. */
+/* (%base,%index,scale) after the displacement. */
 static int take_memory(struct parser *p, struct mt_usdt_arg *arg)
 {
 	int base, index = -1;
@@ -187,7 +187,7 @@ static int take_operand(struct parser *p, struct mt_usdt_arg *arg)
 		arg->reg = regs[reg].reg;
 		arg->shift = regs[reg].shift;
 		if (regs[reg].bytes < arg->bytes)
-			arg->bytes = regs[reg].bytes; /* what is above is not this argument's */
+			arg->bytes = regs[reg].bytes; /* the rest of the word does not belong to this argument */
 		return 1;
 	}
 	arg->value = take_sum(p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * try_run loads everything, jumps into a piece and stores everything when that has jumped back; between the loading and the
- * storing there are only moves, which touch no flags, and the piece itself. What it needs to find its way lies above the stack
- * pointer; all below belongs to the piece.
+ * storing there are only moves, which change no flags, and the piece itself. What it needs to find its way back is above the
+ * stack pointer; everything below belongs to the piece.
  */
 #include "arch/arch.h"
 
@@ -93,14 +93,14 @@ PIECE(test, "", "test %rdi, %rdi", "");
 PIECE(load, "", "mov mt_try_word(%rip), %rax", "");
 PIECE(compare, "", "cmpl $1, mt_try_word(%rip)", "");
 PIECE(store, "", "mov %rcx, -24(%rsp)", "");
-PIECE(frame, "", "sub $0x28, %rsp", "lea 0x28(%rsp), %rsp\ntest %rax, %rax"); /* its own flags tell where the stack is */
+PIECE(frame, "", "sub $0x28, %rsp", "lea 0x28(%rsp), %rsp\ntest %rax, %rax"); /* test: the sub's flags depend on the stack */
 CALLED(ret, "ret", "ud2");
 CALLED(function, "push %rbp", "pop %rbp\nret");
 
 #define SITE(class, insn, name, zone_kept) { class, insn, mt_at_##name, mt_try_##name, zone_kept }
 const struct try_site try_sites[] = {
 	SITE(INSN_NOP, "nop", nop, TRY_ZONE),
-	SITE(INSN_NOP5, "nop (5 bytes) at an entry", nop5, 0), /* called: nobody keeps anything there */
+	SITE(INSN_NOP5, "nop (5 bytes) at an entry", nop5, 0), /* called: nothing is kept there */
 	SITE(INSN_NOP5_INSIDE, "nop (5 bytes)", nop5_inside, TRY_ZONE),
 	SITE(INSN_PUSH, "push %rcx", push, TRY_ZONE),
 	SITE(INSN_PUSH, "push %r12", push_r12, TRY_ZONE),
