@@ -29,10 +29,11 @@ def recorded(path, *args):
 
 def launched(path, kind, is_there, what, codes=(0,), then=None):
     """A job of jobs/verdict.py from its first instruction on, until is_there(report); what memtrace said. then(pid): before that, when
-    its steps are seen."""
+    its steps are seen and its modules have names."""
     with grown.launched(path, mt.PYTHON, mt.JOBS / "verdict.py", kind, "--quiet", "--warmup", "0") as (tracer, pid):
         if then:
-            grown.wait(tracer, path, lambda rep: rep["ops"] and rep["steps"] >= 30, "thirty steps")
+            grown.wait(tracer, path, lambda rep: rep["ops"] and rep["steps"] >= 30 and any(m["name"] for m in rep["modules"]["list"]),
+                       "thirty steps, and modules with names")
             then(pid)
         grown.wait(tracer, path, is_there, what)
         os.kill(pid, signal.SIGTERM)
