@@ -245,10 +245,10 @@ static __noinline void boxed_region(struct mt_thread *t, struct pt_regs *ctx, co
 		return;
 	if (end == ENTER_NEW && b->boxed.cnt) {
 		boxed_region_begin(t, ctx, b);
-		t->region_told |= REGION_BEGUN;
+		t->region_reported |= REGION_BEGUN;
 	} else if (end == EXIT) {
 		regions_end(t, ctx);
-		t->region_told |= REGION_ENDED;
+		t->region_reported |= REGION_ENDED;
 	}
 }
 

@@ -331,7 +331,7 @@ int mt_flow_op(struct pt_regs *ctx)
 
 	hit_count(MT_PROG_FLOW_OP);
 	s = bpf_map_lookup_elem(&flow_specs, &i);
-	if (!t || !s || is_partial() || is_told(t, ctx, cookie))
+	if (!t || !s || is_partial() || is_reported(t, ctx, cookie))
 		return 0;
 	b = flow_begin(ctx, t, cookie & ~MT_COOKIE_FIRST, &slot);
 	if (!b)

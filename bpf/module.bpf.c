@@ -20,7 +20,7 @@
  */
 #include "lib/module.h"
 
-#define MODULE_TOLD 0x80
+#define MODULE_REPORTED 0x80
 #define MODULE_TURNS 128
 #define TSD_KEYS 32
 #define DTV_ENTRY 16
@@ -43,10 +43,10 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MT_PLACES_TOLD_MAX);
+	__uint(max_entries, MT_PLACES_REPORTED_MAX);
 	__type(key, u64);
 	__type(value, u8);
-} places_told SEC(".maps");
+} places_reported SEC(".maps");
 
 static __always_inline u64 user_word(u64 at)
 {
@@ -85,8 +85,9 @@ static __always_inline void settle_generation(struct mt_module_state *s, const s
 	if (s->generation == p->generation)
 		return;
 	s->generation = p->generation;
-	s->told = s->self = s->self_at = s->named = s->key = s->seq = s->seq_at = s->grad_at = s->tstate = s->node_frame = 0;
-	s->flags_told = 0;
+	s->reported = s->self = s->self_at = s->named = s->key = s->seq = s->seq_at = s->grad_at = s->tstate = 0;
+	s->node_frame = 0;
+	s->flags_reported = 0;
 }
 
 static __always_inline u64 seq_now(struct mt_module_state *s, const struct mt_module_proc *p, u64 self)
@@ -101,7 +102,7 @@ static __always_inline u32 grad_flags(struct mt_module_state *s, const struct mt
 {
 	u8 byte = 1;
 
-	if (!s->self && !(s->flags_told & MT_MODULE_NO_GRAD))
+	if (!s->self && !(s->flags_reported & MT_MODULE_NO_GRAD))
 		return 0;
 	if (!s->grad_at)
 		s->grad_at = tls_addr(self, &p->grad);
@@ -244,13 +245,13 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 	before = s->seq;
 	frame = innermost(s, &p->py, self);
 	/* the caller of backward waits in that frame, so the modules around it have not changed */
-	if (in_node && !s->told && frame == s->node_frame)
+	if (in_node && !s->reported && frame == s->node_frame)
 		return;
 	s->self = module_find(s, p, frame);
 	s->node_frame = in_node && !s->self ? frame : 0;
 	s->seq = seq_now(s, p, self);
 	flags = grad_flags(s, p, self);
-	if (s->self == s->told && s->flags_told == (flags | MODULE_TOLD))
+	if (s->self == s->reported && s->flags_reported == (flags | MODULE_REPORTED))
 		return;
 	/*
 	 * Nodes made since the last look: the last one is the open operator's, those before it are of views, most often
@@ -260,8 +261,8 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 		s->seq = before;
 		return; /* reported the next time */
 	}
-	s->told = s->self;
-	s->flags_told = flags | MODULE_TOLD;
+	s->reported = s->self;
+	s->flags_reported = flags | MODULE_REPORTED;
 }
 
 /* --- the line of Python that allocates ------------------------------------------------------------------------- */
@@ -287,7 +288,7 @@ static __always_inline u64 place_look(struct mt_module_state *s, const struct mt
 {
 	u64 self = this_thread(), frame, code, instr, check, hash;
 	const u8 *known;
-	u8 told = MT_PLACE_TOLD;
+	u8 reported = MT_PLACE_REPORTED;
 
 	settle_generation(s, p);
 	frame = innermost(s, &p->py, self);
@@ -302,12 +303,12 @@ static __always_inline u64 place_look(struct mt_module_state *s, const struct mt
 		return 0;
 	check = mt_py_check(s->words);
 	hash = mt_py_mix(mt_py_mix(mt_py_mix(mt_py_mix(0, pid), code), instr), check) ?: 1;
-	known = bpf_map_lookup_elem(&places_told, &hash);
+	known = bpf_map_lookup_elem(&places_reported, &hash);
 	if (known)
 		return *known == MT_PLACE_PLAIN ? 0 : hash;
 	if (place_tell(hash, code, instr, check))
 		return 0;
-	bpf_map_update_elem(&places_told, &hash, &told, BPF_NOEXIST); /* if it fails it is reported again */
+	bpf_map_update_elem(&places_reported, &hash, &reported, BPF_NOEXIST); /* if it fails it is reported again */
 	return hash;
 }
 

@@ -14,7 +14,7 @@ int mt_op(struct pt_regs *ctx)
 	u64 cookie = bpf_get_attach_cookie(ctx);
 
 	hit_count(MT_PROG_OP);
-	if (t && !is_partial() && !is_told(t, ctx, cookie))
+	if (t && !is_partial() && !is_reported(t, ctx, cookie))
 		frames_enter(t, MT_EV_OP, ctx, cookie & ~MT_COOKIE_FIRST);
 	return 0;
 }

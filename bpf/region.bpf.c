@@ -23,7 +23,7 @@ int mt_region_begin(struct pt_regs *ctx)
 	long err;
 
 	hit_count(MT_PROG_REGION_BEGIN);
-	if (!t || region_is_told(t, REGION_BEGUN))
+	if (!t || region_is_reported(t, REGION_BEGUN))
 		return 0;
 	if (cookie == MT_REGION_BRIEF)
 		regions_forget_boxed(t);
@@ -60,7 +60,7 @@ int mt_region_end(struct pt_regs *ctx)
 	hit_count(MT_PROG_REGION_END);
 	if ((u32)bpf_get_attach_cookie(ctx) == MT_REGION_ONCE) {
 		t = thread_get();
-		if (t && !region_is_told(t, REGION_ENDED))
+		if (t && !region_is_reported(t, REGION_ENDED))
 			regions_end(t, ctx);
 		return 0;
 	}

@@ -43,7 +43,7 @@ struct {
 	__uint(max_entries, PY_HASHES_MAX);
 	__type(key, u64);
 	__type(value, u8);
-} py_told SEC(".maps");
+} py_reported SEC(".maps");
 
 /* Allocations to catch, by process. */
 struct {
@@ -155,13 +155,13 @@ static __always_inline void py_tell(struct stack_buf *b, u64 hash, u32 cnt)
 	u64 size = sizeof(b->rec) - sizeof(b->rec.frames);
 	u8 one = 1;
 
-	if (bpf_map_lookup_elem(&py_told, &hash))
+	if (bpf_map_lookup_elem(&py_reported, &hash))
 		return;
 	if (cnt > MT_PY_FRAMES_MAX)
 		cnt = MT_PY_FRAMES_MAX;
 	size += cnt * sizeof(b->rec.frames[0]);
 	if (!ring_output(&b->rec, size))
-		bpf_map_update_elem(&py_told, &hash, &one, BPF_ANY); /* if it fails it is sent again */
+		bpf_map_update_elem(&py_reported, &hash, &one, BPF_ANY); /* if it fails it is sent again */
 }
 
 /* Twice as many turns as frames: shims count too. */

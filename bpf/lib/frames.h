@@ -30,15 +30,15 @@ extern int frames_close_same(struct mt_thread *t, u64 sp, u64 hash);
  * The newer link's program reports the call, the older one skips it. So no call is reported twice, and none is missed when the
  * old link goes.
  */
-static __always_inline int is_told(struct mt_thread *t, const struct pt_regs *regs, u64 cookie)
+static __always_inline int is_reported(struct mt_thread *t, const struct pt_regs *regs, u64 cookie)
 {
 	if (!(cookie & MT_COOKIE_FIRST)) {
-		t->told_ip = pc_of(regs);
+		t->reported_ip = pc_of(regs);
 		return 0;
 	}
-	if (t->told_ip != pc_of(regs))
+	if (t->reported_ip != pc_of(regs))
 		return 0;
-	t->told_ip = 0;
+	t->reported_ip = 0;
 	return 1;
 }
 

@@ -20,7 +20,7 @@ static __always_inline void module_at(struct mt_thread *t)
 	const struct mt_frame *f;
 	u32 d, outer, in_node;
 
-	if (!mt_modules_on || !t || (t->module.optimizer && !t->module.told))
+	if (!mt_modules_on || !t || (t->module.optimizer && !t->module.reported))
 		return; /* an optimizer's step has hundreds of allocations, all of them of no module */
 	d = t->depth;
 	f = d && d <= MT_FRAMES_MAX ? &t->frames[(d - 1) & (MT_FRAMES_MAX - 1)] : NULL;

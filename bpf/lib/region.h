@@ -12,11 +12,11 @@
 #define REGION_BEGUN 1
 #define REGION_ENDED 2
 
-static __always_inline int region_is_told(struct mt_thread *t, u32 what)
+static __always_inline int region_is_reported(struct mt_thread *t, u32 what)
 {
-	if (!(t->region_told & what))
+	if (!(t->region_reported & what))
 		return 0;
-	t->region_told &= ~what;
+	t->region_reported &= ~what;
 	return 1;
 }
 

@@ -56,7 +56,7 @@ struct mt_text {
 
 /* The module whose forward runs, as last read (module.bpf.c). */
 struct mt_module_state {
-	u64 told, self; /* module object: that user space knows, that was found last */
+	u64 reported, self; /* module object: that user space knows, that was found last */
 	u64 self_at;	/* where its frame has it: another one's may run at that place */
 	u64 named;	/* the same, if it has a name */
 	u64 key;	/* of the two innermost Python frames then; 0: none */
@@ -66,7 +66,7 @@ struct mt_module_state {
 	u64 tstate;
 	u32 generation;
 	u32 outer;	/* the operator in which that was */
-	u32 flags_told; /* enum mt_module_flag, | MODULE_TOLD */
+	u32 flags_reported; /* enum mt_module_flag, | MODULE_REPORTED */
 	u32 optimizer; /* regions open with the outermost one of an optimizer, 0 = none */
 	u64 words[MT_PY_FRAME_WORDS]; /* a Python frame */
 };
@@ -77,13 +77,13 @@ struct mt_thread {
 	u32 regions;
 	u32 over; /* explicit frames that did not fit: their ends must not pop others */
 	u32 regions_over; /* regions that did not fit, likewise */
-	u32 region_told;  /* lib/region.h */
+	u32 region_reported;  /* lib/region.h */
 	u32 regions_boxed; /* regions open with the outermost one that a boxed call reported, 0 = none */
 	u64 plain, storage; /* flow: vtable pointers of this process seen before, see flow.bpf.c */
 	/* flow: tensors that the operator of this frame was given, none of them to write; seq 0 = none */
 	u32 given_seq, given_depth;
 	u64 given[MT_GIVEN_MAX];
-	u64 told_ip; /* the operator's entry that a newer link's program has reported, see frames.h */
+	u64 reported_ip; /* the operator's entry that a newer link's program has reported, see frames.h */
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_seg_call seg;
@@ -201,7 +201,7 @@ struct mt_rings_def rings SEC(".maps");
 struct mt_threads_def threads SEC(".maps");
 struct mt_targets_def targets SEC(".maps");
 struct mt_partial_def partial SEC(".maps");
-struct mt_names_def names_told SEC(".maps");
+struct mt_names_def names_reported SEC(".maps");
 struct mt_specs_def specs SEC(".maps");
 struct mt_live_def live SEC(".maps");
 struct mt_live_counts_def live_counts SEC(".maps");
@@ -211,7 +211,7 @@ extern struct mt_rings_def rings SEC(".maps");
 extern struct mt_threads_def threads SEC(".maps");
 extern struct mt_targets_def targets SEC(".maps");
 extern struct mt_partial_def partial SEC(".maps");
-extern struct mt_names_def names_told SEC(".maps");
+extern struct mt_names_def names_reported SEC(".maps");
 extern struct mt_specs_def specs SEC(".maps");
 extern struct mt_live_def live SEC(".maps");
 extern struct mt_live_counts_def live_counts SEC(".maps");

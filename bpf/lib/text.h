@@ -26,21 +26,21 @@ static __always_inline u64 text_hash(const struct mt_text *b)
 	return h ? h : 1;
 }
 
-static __always_inline u64 text_told(const struct mt_text *b)
+static __always_inline u64 text_reported(const struct mt_text *b)
 {
-	u64 h = text_hash(b), told = h ^ (bpf_get_current_pid_tgid() >> 32) * 0x9e3779b97f4a7c15ull;
+	u64 h = text_hash(b), reported = h ^ (bpf_get_current_pid_tgid() >> 32) * 0x9e3779b97f4a7c15ull;
 	u8 one = 1;
 
-	if (bpf_map_lookup_elem(&names_told, &told))
+	if (bpf_map_lookup_elem(&names_reported, &reported))
 		return h;
-	if (bpf_map_update_elem(&names_told, &told, &one, BPF_NOEXIST)) {
+	if (bpf_map_update_elem(&names_reported, &reported, &one, BPF_NOEXIST)) {
 		/* Another CPU was first, or no room: then the text is sent, and sent again at the next use. */
-		if (bpf_map_lookup_elem(&names_told, &told))
+		if (bpf_map_lookup_elem(&names_reported, &reported))
 			return h;
 		loss_count(MT_LOSS_NAME_TABLE);
 	}
 	if (emit_name(h, b))
-		bpf_map_delete_elem(&names_told, &told);
+		bpf_map_delete_elem(&names_reported, &reported);
 	return h;
 }
 
@@ -54,7 +54,7 @@ static __always_inline u64 text_cstring(struct mt_thread *t, u64 ptr)
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
-	return text_told(b);
+	return text_reported(b);
 }
 
 /* The same for `len` bytes. */
@@ -69,7 +69,7 @@ static __always_inline u64 text_bytes(struct mt_thread *t, u64 ptr, u64 len)
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
-	return text_told(b);
+	return text_reported(b);
 }
 
 #endif

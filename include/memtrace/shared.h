@@ -128,8 +128,8 @@ struct mt_module_key {
  * Lines of Python at which something was allocated while no operator was open, by hash (struct mt_rec_place): whether it
  * was reported. One of no interest is not sent with an allocation. The least recently used ones go, and are reported again.
  */
-#define MT_PLACES_TOLD_MAX 65536
-enum mt_place { MT_PLACE_TOLD = 1, MT_PLACE_PLAIN = 2 /* of no interest */ };
+#define MT_PLACES_REPORTED_MAX 65536
+enum mt_place { MT_PLACE_REPORTED = 1, MT_PLACE_PLAIN = 2 /* of no interest */ };
 
 /*
  * Cookie of a site whose program serves several symbols (malloc family, USDT): the program's value in

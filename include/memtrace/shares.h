@@ -31,13 +31,13 @@
 struct mt_share {
 	__u32 pid;  /* 0: nobody's */
 	__u32 lap;
-	__u32 told;  /* as of that lap */
+	__u32 reported;  /* as of that lap */
 	__u32 asked; /* … and with what was refused */
 	__u32 left_out; /* how often it was over, since it has this row */
 };
 
 struct mt_shares {
-	__u64 told, asked; /* of all, as of this lap */
+	__u64 reported, asked; /* of all, as of this lap */
 	__u64 last_ns; /* when it was last asked */
 	__u32 lap;     /* earlier bytes count half as much in each */
 	__u32 pad;
@@ -67,11 +67,11 @@ static inline __attribute__((always_inline)) struct mt_share *share_row(struct m
 		row = &s->rows[(pid + i) & (SHARES_ROWS - 1)];
 		if (row->pid == pid)
 			return row;
-		if (share_now(s, row, row->told) < share_now(s, least, least->told))
+		if (share_now(s, row, row->reported) < share_now(s, least, least->reported))
 			least = row;
 	}
 	least->pid = pid;
-	least->told = least->asked = least->left_out = 0;
+	least->reported = least->asked = least->left_out = 0;
 	return least;
 }
 
@@ -83,11 +83,11 @@ static inline __attribute__((always_inline)) void share_begin(struct mt_shares *
 	s->last_ns = now_ns;
 	if (quiet_ns > SHARES_AGAIN_NS && waiting < capacity / 8 * 3) {
 		s->lap += SHARES_LAPS;
-		s->told = s->asked = 0;
+		s->reported = s->asked = 0;
 	}
-	if (s->told + size > capacity) {
+	if (s->reported + size > capacity) {
 		s->lap++;
-		s->told /= 2;
+		s->reported /= 2;
 		s->asked /= 2;
 	}
 }
@@ -118,16 +118,16 @@ shares_ask(struct mt_shares *s, __u32 pid, __u64 size, __u64 waiting, __u64 capa
 
 	share_begin(s, size, waiting, capacity, now_ns);
 	row = share_row(s, pid);
-	own = share_now(s, row, row->told);
-	all = s->told > own ? s->told : own;
+	own = share_now(s, row, row->reported);
+	all = s->reported > own ? s->reported : own;
 	asked = share_now(s, row, row->asked) + size;
 	s->asked += size;
 	says = share_judge(own + size, all + size, asked * 2 > s->asked && asked > own * 2, waiting, capacity);
 	row->lap = s->lap;
 	row->asked = asked < (__u32)-1 ? (__u32)asked : (__u32)-1;
-	row->told = (__u32)(own + (says == SHARE_TAKES ? size : 0));
+	row->reported = (__u32)(own + (says == SHARE_TAKES ? size : 0));
 	row->left_out += says == SHARE_OVER;
-	s->told = all + (says == SHARE_TAKES ? size : 0);
+	s->reported = all + (says == SHARE_TAKES ? size : 0);
 	return says;
 }
 

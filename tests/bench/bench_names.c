@@ -39,10 +39,10 @@ static void print_look(const struct py_reader *r, const struct py_look *l, doubl
 	       (double)l->took_ns / 1e6, cpu, (double)l->search_ns / 1e6, (double)l->search_cpu_ns / 1e6,
 	       (double)l->bytes_read / 1e6,
 	       (unsigned long long)l->objects, l->modules, l->roots, l->optimizers, l->torn, l->circles, l->held_back,
-	       l->changed, l->is_same, l->is_cut, l->told_cnt);
+	       l->changed, l->is_same, l->is_cut, l->reported_cnt);
 	printf(",\"names\":[");
-	for (size_t i = 0; i < l->told_cnt && !is_short; i++) {
-		const struct py_told *t = &l->told[i];
+	for (size_t i = 0; i < l->reported_cnt && !is_short; i++) {
+		const struct py_reported *t = &l->reported[i];
 		char type[PY_TYPE_TEXT_MAX];
 
 		py_storage__type_text(&t->name->at, type);

@@ -559,20 +559,20 @@ static struct site *many_sites(struct rig *r)
 static int count_ops(void *ctx, const void *rec, size_t len)
 {
 	const struct mt_rec_addr *r = rec;
-	uint64_t *told = ctx;
+	uint64_t *reported = ctx;
 
 	(void)len;
 	if (r->hdr.kind == MT_EV_OP && r->addr <= OP_B)
-		told[r->addr]++;
+		reported[r->addr]++;
 	return 0;
 }
 
-static void drain_ops(struct rig *r, uint64_t *told, unsigned ms)
+static void drain_ops(struct rig *r, uint64_t *reported, unsigned ms)
 {
 	struct drained d;
 
 	for (unsigned i = 0; i < ms; i++) {
-		assert_true(tracer__drain(r->t, UINT64_MAX, count_ops, told, &d) >= 0);
+		assert_true(tracer__drain(r->t, UINT64_MAX, count_ops, reported, &d) >= 0);
 		usleep(1000);
 	}
 }
@@ -581,7 +581,7 @@ static void drain_ops(struct rig *r, uint64_t *told, unsigned ms)
 static void test_sites_are_set_in_slices(void **state)
 {
 	struct attach_stats st = { .budget_ns = 200000 };
-	uint64_t told[OP_B + 1] = { 0 }, last;
+	uint64_t reported[OP_B + 1] = { 0 }, last;
 	struct err err = { 0 };
 	struct callers c;
 	struct site *sites, allocs;
@@ -612,20 +612,20 @@ static void test_sites_are_set_in_slices(void **state)
 		assert_int_equal(st.attached, st.at);
 		assert_int_equal(more, st.at < r.plan.sites_cnt);
 		assert_true(!more || is_probed(fw_new)); /* allocations come first */
-		drain_ops(&r, told, 2);
+		drain_ops(&r, reported, 2);
 		if (more) /* no half of the operators is told */
-			assert_int_equal(told[OP_A] + told[OP_B], 0);
+			assert_int_equal(reported[OP_A] + reported[OP_B], 0);
 		calls++;
 	}
 	assert_int_equal(st.failed, 0);
 	assert_int_equal(st.slices, calls);
 	assert_true(calls > 4);
 	assert_true(st.longest_ns >= st.took_ns / calls && st.longest_ns <= st.took_ns);
-	drain_ops(&r, told, 20);
-	memset(told, 0, sizeof(told));
+	drain_ops(&r, reported, 20);
+	memset(reported, 0, sizeof(reported));
 	op_a((void *)0x1000, 0);
-	drain_ops(&r, told, 20);
-	assert_int_equal(told[OP_A], 1);
+	drain_ops(&r, reported, 20);
+	assert_int_equal(reported[OP_A], 1);
 	last = callers__end(&c);
 	assert_true(last > 100);
 	rig__done(&r);
@@ -638,7 +638,7 @@ static void test_idle_operators_go_and_come_back(void **state)
 	struct retire_stats rs = { 0 };
 	struct attach_stats st = { 0 };
 	struct err err = { 0 };
-	uint64_t told[OP_B + 1] = { 0 }, sum;
+	uint64_t reported[OP_B + 1] = { 0 }, sum;
 	uint8_t wanted[MANY + 4] = { [MANY + 1] = 1 };
 	struct callers c;
 	struct site *sites;
@@ -658,16 +658,16 @@ static void test_idle_operators_go_and_come_back(void **state)
 	}
 	self_attach(r.t, &r.plan);
 	callers__begin(&c);
-	drain_ops(&r, told, 20);
+	drain_ops(&r, reported, 20);
 	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
 	assert_int_equal(rs.taken, r.plan.sites_cnt - 3);
 	for (int i = 0; i < 20000 && is_probed(op_a); i++)
-		drain_ops(&r, told, 1);
+		drain_ops(&r, reported, 1);
 	assert_false(is_probed(op_a));
 	assert_true(is_probed(op_b) && is_probed(fw_new)); /* no operators are not touched, wanted or not */
-	drain_ops(&r, told, 300);
+	drain_ops(&r, reported, 300);
 	op_a((void *)0x1000, 0);
-	assert_int_equal(told[OP_A], 0);
+	assert_int_equal(reported[OP_A], 0);
 	/* There is nothing more to take. */
 	rs = (struct retire_stats){ 0 };
 	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
@@ -679,24 +679,24 @@ static void test_idle_operators_go_and_come_back(void **state)
 	assert_int_equal(st.attached, 2);
 	assert_true(is_probed(op_a));
 	op_a((void *)0x1000, 0);
-	drain_ops(&r, told, 20);
+	drain_ops(&r, reported, 20);
 	/* All anew, as after an exec: those that are set stay as they are, and so they do when the others go. */
 	st = (struct attach_stats){ 0 };
 	assert_int_equal(tracer__attach(r.t, getpid(), &r.plan, &st, &err), 0);
 	assert_int_equal(st.attached, r.plan.sites_cnt);
 	op_a((void *)0x1000, 0);
-	drain_ops(&r, told, 20);
+	drain_ops(&r, reported, 20);
 	memset(wanted, 0, sizeof(wanted));
 	rs = (struct retire_stats){ 0 };
 	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
 	assert_int_equal(rs.taken, r.plan.sites_cnt - 4);
-	drain_ops(&r, told, 300);
+	drain_ops(&r, reported, 300);
 	sum = callers__end(&c);
-	drain_ops(&r, told, 1);
+	drain_ops(&r, reported, 1);
 	rig__lost_only(&r, MT_LOSS_THREAD_STATE);
-	assert_int_equal(told[OP_A], 2);
+	assert_int_equal(reported[OP_A], 2);
 	assert_true(sum > 1000);
-	assert_in_range(told[OP_B], sum - rig__without_state(&r), sum); /* a call may meet a program of each link */
+	assert_in_range(reported[OP_B], sum - rig__without_state(&r), sum); /* a call may meet a program of each link */
 	rig__done(&r);
 	free(sites);
 }
@@ -705,7 +705,7 @@ static void test_idle_operators_go_and_come_back(void **state)
 static void test_idle_operators_go_in_slices(void **state)
 {
 	struct retire_stats rs = { .budget_ns = 1 };
-	uint64_t told[OP_B + 1] = { 0 }, sum;
+	uint64_t reported[OP_B + 1] = { 0 }, sum;
 	uint8_t wanted[MANY + 4] = { [MANY + 1] = 1 };
 	struct callers c;
 	struct site *sites;
@@ -725,11 +725,11 @@ static void test_idle_operators_go_in_slices(void **state)
 	memset(wanted + 1, 1, 50);
 	self_attach(r.t, &r.plan);
 	callers__begin(&c);
-	drain_ops(&r, told, 20);
+	drain_ops(&r, reported, 20);
 	while ((more = tracer__retire(r.t, getpid(), &r.plan, wanted, &rs)) == 1) {
 		assert_int_equal(rs.taken, 0);
 		assert_true(is_probed(op_a) && is_probed(op_b));
-		drain_ops(&r, told, 5);
+		drain_ops(&r, reported, 5);
 		calls++;
 	}
 	assert_int_equal(more, 0);
@@ -737,20 +737,20 @@ static void test_idle_operators_go_in_slices(void **state)
 	assert_int_equal(rs.taken, r.plan.sites_cnt - 2 - 51);
 	assert_int_equal(rs.kept, 51);
 	for (int i = 0; i < 20000 && is_probed(op_a); i++)
-		drain_ops(&r, told, 1);
+		drain_ops(&r, reported, 1);
 	assert_false(is_probed(op_a));
 	assert_true(is_probed(op_b) && is_probed(many_places));
-	drain_ops(&r, told, 300);
+	drain_ops(&r, reported, 300);
 	sum = callers__end(&c);
-	drain_ops(&r, told, 1);
+	drain_ops(&r, reported, 1);
 	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
 	assert_true(sum > 1000);
-	assert_in_range(told[OP_B], sum - rig__without_state(&r), sum);
+	assert_in_range(reported[OP_B], sum - rig__without_state(&r), sum);
 	rig__done(&r);
 	free(sites);
 }
 
-static void test_look_ups_are_told(void **state)
+static void test_look_ups_are_reported(void **state)
 {
 	struct rig r;
 
@@ -980,7 +980,7 @@ static void rig__usdts(struct rig *r)
 static void test_full_ring_of_names_is_counted(void **state)
 {
 	const unsigned each = 3; /* name, begin, end */
-	unsigned told = 300, came;
+	unsigned reported = 300, came;
 	char name[32];
 	struct rig r;
 
@@ -988,15 +988,15 @@ static void test_full_ring_of_names_is_counted(void **state)
 	rig__usdts_in(&r, 4096);
 	(void)names__add(r.names, "?"); /* of a begin whose name was lost */
 	came = names__last(r.names);
-	for (unsigned i = 0; i < told; i++) {
+	for (unsigned i = 0; i < reported; i++) {
 		snprintf(name, sizeof(name), "iter%u", i);
 		begin(name);
 		end();
 	}
 	rig__collect(&r);
 	came = names__last(r.names) - came + (unsigned)r.cnt;
-	assert_in_range(came, 40, each * told - 1);
-	assert_int_equal(rig__loss(&r, MT_LOSS_RING), each * told - came);
+	assert_in_range(came, 40, each * reported - 1);
+	assert_int_equal(rig__loss(&r, MT_LOSS_RING), each * reported - came);
 	rig__done(&r);
 }
 
@@ -3234,7 +3234,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_sites_are_set_in_slices),
 		cmocka_unit_test(test_idle_operators_go_and_come_back),
 		cmocka_unit_test(test_idle_operators_go_in_slices),
-		cmocka_unit_test(test_look_ups_are_told),
+		cmocka_unit_test(test_look_ups_are_reported),
 		cmocka_unit_test(test_null_and_empty_are_no_events),
 		cmocka_unit_test(test_threads_lose_nothing),
 		cmocka_unit_test(test_full_ring_is_counted),

@@ -26,7 +26,7 @@ static uint64_t module_of(uint32_t pid, uint8_t b)
 	return b ? (uint64_t)pid << 32 | b : 0;
 }
 
-static void step(struct pairing *p, const uint8_t *b, uint8_t told[PIDS][256])
+static void step(struct pairing *p, const uint8_t *b, uint8_t reported[PIDS][256])
 {
 	uint32_t pid = b[0] & (PIDS - 1);
 	struct event ev = { .pid = pid, .tid = b[1] | (uint32_t)(b[0] & 0x10) << 8, .depth = b[5], .flags = b[5] };
@@ -35,7 +35,7 @@ static void step(struct pairing *p, const uint8_t *b, uint8_t told[PIDS][256])
 
 	if ((b[0] & 0xe0) == 0xe0) {
 		pairing__end(p, pid);
-		memset(told[pid], 0, sizeof(told[pid]));
+		memset(reported[pid], 0, sizeof(reported[pid]));
 		return;
 	}
 	ev.kind = b[0] & 0x80 ? MT_EV_NODE : MT_EV_MODULE;
@@ -43,13 +43,13 @@ static void step(struct pairing *p, const uint8_t *b, uint8_t told[PIDS][256])
 	if (ev.kind == MT_EV_NODE) {
 		if (pairing__event(p, &ev, &before)) {
 			require(before.kind == EV_MODULE_AT && before.flags == EV_MODULE_BACKWARD && before.pid == pid);
-			require(!before.addr || (before.addr >> 32 == pid && told[pid][(uint8_t)before.addr]));
+			require(!before.addr || (before.addr >> 32 == pid && reported[pid][(uint8_t)before.addr]));
 		}
 		require(!ev.size); /* numbers go no further */
 		return;
 	}
 	ev.addr = module_of(pid, b[2]);
-	told[pid][b[2]] = 1;
+	reported[pid][b[2]] = 1;
 	require(!pairing__event(p, &ev, &before));
 	require(ev.kind == EV_MODULE_AT && !ev.size && !(ev.flags & EV_MODULE_BACKWARD));
 }
@@ -57,12 +57,12 @@ static void step(struct pairing *p, const uint8_t *b, uint8_t told[PIDS][256])
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct pairing *p = pairing__new();
-	static uint8_t told[PIDS][256];
+	static uint8_t reported[PIDS][256];
 
 	require(!!p);
-	memset(told, 0, sizeof(told));
+	memset(reported, 0, sizeof(reported));
 	for (; size >= EACH; data += EACH, size -= EACH)
-		step(p, data, told);
+		step(p, data, reported);
 	pairing__free(p);
 	return 0;
 }

@@ -24,8 +24,8 @@ static void require(int ok)
 
 static void check_look(const struct py_reader *r, const struct py_look *look)
 {
-	for (size_t i = 0; i < look->told_cnt; i++) {
-		const struct py_told *t = &look->told[i];
+	for (size_t i = 0; i < look->reported_cnt; i++) {
+		const struct py_reported *t = &look->reported[i];
 		char type[PY_TYPE_TEXT_MAX];
 
 		py_storage__type_text(&t->name->at, type);
@@ -48,12 +48,12 @@ static void check_compiles(const struct py_compiles *c)
 
 static void compare(const struct py_look *a, const struct py_look *b)
 {
-	require(a->told_cnt == b->told_cnt && a->told_modules_cnt == b->told_modules_cnt);
+	require(a->reported_cnt == b->reported_cnt && a->reported_modules_cnt == b->reported_modules_cnt);
 	require(a->held_back == b->held_back && a->changed == b->changed && a->torn == b->torn && a->full == b->full);
-	for (size_t i = 0; i < a->told_cnt; i++)
-		require(a->told[i].hash == b->told[i].hash && !strcmp(a->told[i].root, b->told[i].root));
-	for (size_t i = 0; i < a->told_modules_cnt; i++)
-		require(a->told_modules[i].hash == b->told_modules[i].hash);
+	for (size_t i = 0; i < a->reported_cnt; i++)
+		require(a->reported[i].hash == b->reported[i].hash && !strcmp(a->reported[i].root, b->reported[i].root));
+	for (size_t i = 0; i < a->reported_modules_cnt; i++)
+		require(a->reported_modules[i].hash == b->reported_modules[i].hash);
 }
 
 /* One word becomes another one of those that are there, where the input says. */

@@ -286,7 +286,7 @@ static void oracle__proc(struct oracle *o, const struct event *ev)
 {
 	struct o_life *l = oracle__find_life(o, ev->pid);
 
-	if (l && l->gone != 1 && l->told && ev->flags != EV_PROC_EXECED && ev->size && l->start &&
+	if (l && l->gone != 1 && l->reported && ev->flags != EV_PROC_EXECED && ev->size && l->start &&
 	    l->start != ev->size)
 		oracle__exit(o, l);
 	if (!l || l->gone == 1) {
@@ -298,7 +298,7 @@ static void oracle__proc(struct oracle *o, const struct event *ev)
 		l->brk_growth = 0;
 		l->remap_tid = 0;
 	}
-	l->told = 1;
+	l->reported = 1;
 	l->gone = 0;
 	l->how = ev->flags;
 	l->comm = ev->name;

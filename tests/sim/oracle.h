@@ -44,7 +44,7 @@ struct o_dev {
 
 struct o_life { /* of a process */
 	uint32_t pid, ppid;
-	int told, execed_cnt;
+	int reported, execed_cnt;
 	uint8_t gone, how;
 	uint64_t start;
 	name_id comm, cmdline;

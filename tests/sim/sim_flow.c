@@ -25,7 +25,7 @@
 #define THREADS 3u
 #define IDS 65536u
 
-static uint64_t rng, nodes_told, finals_told, learned_told;
+static uint64_t rng, nodes_reported, finals_reported, learned_reported;
 
 static uint32_t below(uint32_t n)
 {
@@ -36,14 +36,14 @@ static uint32_t below(uint32_t n)
 	return (uint32_t)(((z ^ (z >> 31)) >> 32) * n >> 32);
 }
 
-struct told {
+struct reported {
 	uint32_t version[IDS];
 	uint8_t state[IDS]; /* 0 never heard of, 1 alive, 2 dead */
 	uint32_t final[IDS]; /* version of its last TL_FINAL + 1 */
 	uint64_t last_final, nodes, finals;
 };
 
-static int hear_node(struct told *t, const struct tl_event *ev)
+static int hear_node(struct reported *t, const struct tl_event *ev)
 {
 	o_must(ev->edges_cnt > 0, "a node without blocks");
 	t->nodes++;
@@ -63,7 +63,7 @@ static int hear_node(struct told *t, const struct tl_event *ev)
 }
 
 /* Once a block, ascending, all of it together. */
-static int hear_final(struct told *t, const struct tl_event *ev)
+static int hear_final(struct reported *t, const struct tl_event *ev)
 {
 	o_must(ev->cat < CAT_MAX && t->state[ev->id], "no such block");
 	o_must(t->final[ev->id] ? t->last_final == ev->id && t->final[ev->id] <= ev->version : !ev->version,
@@ -77,7 +77,7 @@ static int hear_final(struct told *t, const struct tl_event *ev)
 
 static int hear(void *ctx, const struct tl_event *ev)
 {
-	struct told *t = ctx;
+	struct reported *t = ctx;
 
 	o_must(ev->id < IDS, "too many blocks");
 	if (ev->kind == TL_NODE)
@@ -86,7 +86,7 @@ static int hear(void *ctx, const struct tl_event *ev)
 		return hear_final(t, ev);
 	if (ev->kind == TL_LEARNED) { /* when its step is over: it may be, too */
 		o_must(t->state[ev->id] && ev->learned && ev->learned->cat < CAT_MAX, "learned of no block");
-		learned_told++;
+		learned_reported++;
 		return 0;
 	}
 	o_must(!t->final[ev->id] || (ev->kind == TL_DESTROY && t->last_final == ev->id), "more after the last word");
@@ -205,9 +205,9 @@ static size_t fill(struct event *evs, const name_id *names, name_id step)
 	return cnt;
 }
 
-static char *play(const struct names *names, const struct event *evs, size_t cnt, struct told *told)
+static char *play(const struct names *names, const struct event *evs, size_t cnt, struct reported *reported)
 {
-	const struct model_opts opts = { .timeline = told ? hear : NULL, .timeline_ctx = told,
+	const struct model_opts opts = { .timeline = reported ? hear : NULL, .timeline_ctx = reported,
 					 .timeline_nodes = 1 };
 	struct model *m = model__new(names, &opts);
 	struct report *r = NULL;
@@ -216,7 +216,7 @@ static char *play(const struct names *names, const struct event *evs, size_t cnt
 	o_must(m != NULL, "no memory");
 	for (size_t i = 0; i < cnt; i++) {
 		o_must(model__handle(m, &evs[i]) == 0, "model__handle failed");
-		if (told && (i % 64 == 0 || cnt - i < 64))
+		if (reported && (i % 64 == 0 || cnt - i < 64))
 			model__check(m);
 	}
 	o_must(model__end(m) == 0, "model__end failed");
@@ -242,27 +242,27 @@ static char *play(const struct names *names, const struct event *evs, size_t cnt
 static uint64_t run_once(uint64_t seed)
 {
 	struct event *evs = calloc(RUN_EVENTS + 16, sizeof(*evs));
-	struct told *told = calloc(1, sizeof(*told));
+	struct reported *reported = calloc(1, sizeof(*reported));
 	struct names *names = names__new();
 	name_id ids[NAMES], step;
 	char *a, *b;
 	size_t cnt;
 
-	o_must(evs && told && names, "no memory");
+	o_must(evs && reported && names, "no memory");
 	rng = seed;
 	for (unsigned i = 0; i < NAMES; i++)
 		ids[i] = names__add(names, texts[i]);
 	step = names__add(names, "Optimizer.step#SGD.step");
 	cnt = fill(evs, ids, step);
-	a = play(names, evs, cnt, told);
-	nodes_told += told->nodes;
-	finals_told += told->finals;
+	a = play(names, evs, cnt, reported);
+	nodes_reported += reported->nodes;
+	finals_reported += reported->finals;
 	b = play(names, evs, cnt, NULL);
 	o_must(a && b && !strcmp(a, b), "the same events made another report");
 	free(a);
 	free(b);
 	names__free(names);
-	free(told);
+	free(reported);
 	free(evs);
 	return RUN_EVENTS;
 }
@@ -271,8 +271,8 @@ int main(int argc, char **argv)
 {
 	uint64_t events, runs = seeds__run("sim_flow", argc, argv, run_once, &events);
 
-	o_must(nodes_told && finals_told, "nothing was told of the graph");
+	o_must(nodes_reported && finals_reported, "nothing was told of the graph");
 	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, %" PRIu64
-	       " learned, all sound\n", runs, events, nodes_told, finals_told, learned_told);
+	       " learned, all sound\n", runs, events, nodes_reported, finals_reported, learned_reported);
 	return 0;
 }

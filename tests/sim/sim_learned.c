@@ -28,7 +28,7 @@
 #define LENGTH 40u /* allocations of a step, at most */
 #define PID 1u
 
-static uint64_t rng, learned_told, right_told;
+static uint64_t rng, learned_reported, right_reported;
 
 static uint32_t below(uint32_t n)
 {
@@ -58,7 +58,7 @@ struct job {
 	uint32_t op_of[IDS]; /* by allocation, from 1: + 1 */
 };
 
-struct told {
+struct reported {
 	const struct job *job;
 	uint8_t state[IDS]; /* 1 allocated, 2 learned */
 	uint64_t allocated;
@@ -182,7 +182,7 @@ static void fill(struct job *j)
 
 static int hear(void *ctx, const struct tl_event *ev)
 {
-	struct told *t = ctx;
+	struct reported *t = ctx;
 
 	o_must(ev->id < IDS, "too many blocks");
 	if (ev->kind == TL_CREATE) {
@@ -194,17 +194,17 @@ static int hear(void *ctx, const struct tl_event *ev)
 		return 0;
 	o_must(t->state[ev->id] == 1 && ev->learned, "learned of no block, or twice");
 	t->state[ev->id] = 2;
-	learned_told++;
+	learned_reported++;
 	if (t->job->repeats) { /* all that is allocated is told: ids are allocations */
 		o_must(ev->learned->op.v == t->job->names[t->job->op_of[ev->id] - 1].v, "of another operator");
-		right_told++;
+		right_reported++;
 	}
 	return 0;
 }
 
-static char *play(const struct names *names, const struct job *j, struct told *told)
+static char *play(const struct names *names, const struct job *j, struct reported *reported)
 {
-	const struct model_opts opts = { .timeline = told ? hear : NULL, .timeline_ctx = told };
+	const struct model_opts opts = { .timeline = reported ? hear : NULL, .timeline_ctx = reported };
 	struct model *m = model__new(names, &opts);
 	struct report *r = NULL;
 	char *text;
@@ -212,7 +212,7 @@ static char *play(const struct names *names, const struct job *j, struct told *t
 	o_must(m != NULL, "no memory");
 	for (size_t i = 0; i < j->cnt; i++) {
 		o_must(model__handle(m, &j->evs[i]) == 0, "model__handle failed");
-		if (told && i % 64 == 0)
+		if (reported && i % 64 == 0)
 			model__check(m);
 	}
 	model__check(m);
@@ -228,28 +228,28 @@ static uint64_t run_once(uint64_t seed)
 	static const char *const texts[OPS] = { "aten::mm", "aten::add", "aten::relu", "aten::mul", "aten::empty",
 						"aten::sum" };
 	struct job *j = calloc(1, sizeof(*j));
-	struct told *told = calloc(1, sizeof(*told));
+	struct reported *reported = calloc(1, sizeof(*reported));
 	struct names *names = names__new();
 	char *a, *b;
 
-	o_must(j && told && names, "no memory");
+	o_must(j && reported && names, "no memory");
 	j->evs = calloc(RUN_EVENTS, sizeof(*j->evs));
 	o_must(j->evs != NULL, "no memory");
 	rng = seed;
 	j->repeats = seed & 1;
 	j->ts = 1000;
-	told->job = j;
+	reported->job = j;
 	for (unsigned i = 0; i < OPS; i++)
 		j->names[i] = names__add(names, texts[i]);
 	fill(j);
-	a = play(names, j, told);
+	a = play(names, j, reported);
 	b = play(names, j, NULL);
 	o_must(a && b && !strcmp(a, b), "the same events made another report");
 	free(a);
 	free(b);
 	names__free(names);
 	free(j->evs);
-	free(told);
+	free(reported);
 	free(j);
 	return RUN_EVENTS;
 }
@@ -258,8 +258,8 @@ int main(int argc, char **argv)
 {
 	uint64_t events, runs = seeds__run("sim_learned", argc, argv, run_once, &events);
 
-	o_must(learned_told > 0, "nothing was learned");
+	o_must(learned_reported > 0, "nothing was learned");
 	printf("sim_learned: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " labels, of them %" PRIu64
-	       " that are known to be right, all sound\n", runs, events, learned_told, right_told);
+	       " that are known to be right, all sound\n", runs, events, learned_reported, right_reported);
 	return 0;
 }

@@ -68,17 +68,17 @@ static void run__check_truth(const struct run *r, const struct w_truth *truth)
 
 static void run__event(struct run *r, const struct event *ev, const struct w_truth *truth)
 {
-	struct o_truth told = { .lost = truth->lost };
+	struct o_truth reported = { .lost = truth->lost };
 
 	r->events[r->cnt++] = *ev;
 	r->sink.allocated.kind = 0;
 	o_must(model__handle(r->model, ev) == 0, "model__handle failed");
 	if (r->sink.allocated.kind) {
 		run__check_truth(r, truth);
-		told.op = r->sink.allocated.op;
-		told.region = r->sink.allocated.region;
+		reported.op = r->sink.allocated.op;
+		reported.region = r->sink.allocated.region;
 	}
-	oracle__handle(&r->oracle, ev, &told);
+	oracle__handle(&r->oracle, ev, &reported);
 }
 
 static void run__compare(struct run *r, size_t top)

@@ -61,7 +61,7 @@ struct proc {
 	struct object objects[OBJECTS];
 	uint8_t block[UNITS]; /* number of the block there; 0: none */
 	uint8_t block_dev[256];
-	uint64_t handles, starts, told[DEVS]; /* what the allocator said to have reserved */
+	uint64_t handles, starts, reported[DEVS]; /* what the allocator said to have reserved */
 	uint32_t captured; /* stream that is captured; 0: none */
 };
 
@@ -153,7 +153,7 @@ static void seg_end(struct sim *s, struct proc *p, struct seg *g, int was_freed)
 	struct object *o = g->object >= 0 ? &p->objects[g->object] : NULL;
 
 	if (g->cached && p->mode == CACHING)
-		p->told[row_of(g->dev)] -= g->cnt * UNIT;
+		p->reported[row_of(g->dev)] -= g->cnt * UNIT;
 	g->cnt = 0;
 	if (!o)
 		count_end(s, g->dev, g->kind, was_freed);
@@ -174,12 +174,12 @@ static uint64_t allocated(const struct proc *p, int dev)
 
 static void tell_totals(struct sim *s, struct proc *p, uint8_t dev)
 {
-	p->told[row_of(dev)] = 0;
+	p->reported[row_of(dev)] = 0;
 	for (int i = 0; i < SEGS; i++)
 		if (p->segs[i].cnt && p->segs[i].cached && p->segs[i].dev == dev)
-			p->told[row_of(dev)] += p->segs[i].cnt * UNIT;
+			p->reported[row_of(dev)] += p->segs[i].cnt * UNIT;
 	tell(s, p, (struct event){ .kind = MT_EV_TOTALS, .dev = dev, .addr = allocated(p, row_of(dev)),
-				   .size = p->told[row_of(dev)] });
+				   .size = p->reported[row_of(dev)] });
 }
 
 /* From a unit on as far as the memory goes, pieces side by side as one, and no other block lies. */
@@ -440,7 +440,7 @@ static void proc_begin(struct sim *s, struct proc *p)
 	memset(p->segs, 0, sizeof(p->segs));
 	memset(p->objects, 0, sizeof(p->objects));
 	memset(p->block, 0, sizeof(p->block));
-	memset(p->told, 0, sizeof(p->told));
+	memset(p->reported, 0, sizeof(p->reported));
 	p->captured = 0;
 	tell(s, p, (struct event){ .kind = EV_PROC, .size = ++p->starts });
 	for (uint8_t d = 0; d < DEVS && p->mode == CACHING; d++)
@@ -554,7 +554,7 @@ static struct truth truth_of(struct sim *s, uint8_t dev)
 		count_free(&t, p, dev);
 		if (p->mode == CACHING) {
 			t.allocated += allocated(p, row_of(dev));
-			t.reserved += p->told[row_of(dev)];
+			t.reserved += p->reported[row_of(dev)];
 		}
 	}
 	return t;

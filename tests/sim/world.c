@@ -297,7 +297,7 @@ static int world__gone(struct world *w, struct w_proc *p, struct event *ev)
 	return world__delivered(w);
 }
 
-static int world__told(struct world *w, struct w_proc *p, struct event *ev)
+static int world__reported(struct world *w, struct w_proc *p, struct event *ev)
 {
 	static const uint8_t kinds[] = { EV_COMM, EV_CPU, EV_TICK, MT_EV_STEP, MT_EV_TAG, MT_EV_EXIT,
 					 EV_LABEL, EV_COVER, EV_NOTE, EV_COST, EV_SELF };
@@ -362,7 +362,7 @@ int world__next(struct world *w, struct event *ev, struct w_truth *truth)
 	if (r < 5)
 		return world__gone(w, p, ev);
 	if (r < 30)
-		return world__told(w, p, ev);
+		return world__reported(w, p, ev);
 	if (r < 60)
 		return world__kernel(w, p, t, ev);
 	world__settle(w, t);

@@ -10,13 +10,13 @@
 #define PID 100u
 
 static uint64_t ts;
-static unsigned gaps_told, learned_told;
+static unsigned gaps_reported, learned_reported;
 
 static int keep(void *ctx, const struct tl_event *ev)
 {
 	(void)ctx;
-	gaps_told += ev->kind == TL_GAP;
-	learned_told += ev->kind == TL_LEARNED;
+	gaps_reported += ev->kind == TL_GAP;
+	learned_reported += ev->kind == TL_LEARNED;
 	return 0;
 }
 
@@ -36,7 +36,7 @@ static int setup(void **state)
 {
 	(void)state;
 	ts = 1000;
-	gaps_told = learned_told = 0;
+	gaps_reported = learned_reported = 0;
 	if (model_begin(&(struct model_opts){ .timeline = keep }))
 		return 1;
 	SEND(.kind = EV_PROC);

@@ -13,14 +13,14 @@
 #define S NS_PER_S
 #define WALL (1700000000 * S)
 
-static struct event told[4];
-static size_t told_cnt;
+static struct event reported[4];
+static size_t reported_cnt;
 
 static void keep(void *ctx, struct event ev)
 {
 	(void)ctx;
-	assert_true(told_cnt < 4);
-	told[told_cnt++] = ev;
+	assert_true(reported_cnt < 4);
+	reported[reported_cnt++] = ev;
 }
 
 /* The loop comes to it 5 s after the look: an event of that time would come after others of later ones, and be lost. */
@@ -36,14 +36,14 @@ static void test_a_look_that_waited(void **state)
 	list.v[0] = (struct py_compile){ .begin_ns = WALL - 2 * S, .end_ns = WALL - S, .id = "0/1" };
 	list.v[1] = (struct py_compile){ .begin_ns = WALL + S, .end_ns = WALL + 2 * S, .id = "0/2" }; /* the clock was set */
 	compiling__end(&c, &job, &tell);
-	assert_int_equal(told_cnt, 3);
-	for (size_t i = 0; i < told_cnt; i++)
-		assert_true(told[i].kind == EV_COMPILED && told[i].ts_ns >= before && told[i].ts_ns <= now_ns());
-	assert_int_equal(told[0].ts_ns - told[0].addr, job.now_ns - 2 * S);
-	assert_int_equal(told[0].size, S);
-	assert_int_equal(told[1].addr, 0);
-	assert_int_equal(told[2].flags, EV_COMPILED_MISSED);
-	assert_int_equal(told[2].size, 3);
+	assert_int_equal(reported_cnt, 3);
+	for (size_t i = 0; i < reported_cnt; i++)
+		assert_true(reported[i].kind == EV_COMPILED && reported[i].ts_ns >= before && reported[i].ts_ns <= now_ns());
+	assert_int_equal(reported[0].ts_ns - reported[0].addr, job.now_ns - 2 * S);
+	assert_int_equal(reported[0].size, S);
+	assert_int_equal(reported[1].addr, 0);
+	assert_int_equal(reported[2].flags, EV_COMPILED_MISSED);
+	assert_int_equal(reported[2].size, 3);
 	names__free(tell.names);
 }
 

@@ -215,7 +215,7 @@ static void test_steps_join(void **state)
 	}
 	assert_int_equal(next, 1000);
 	assert_int_equal(b.around_step, 499);
-	assert_int_equal(b.procs[0]->steps.told, 1000);
+	assert_int_equal(b.procs[0]->steps.reported, 1000);
 	assert_int_equal(b.procs[0]->steps.sum_ns, 10000);
 	bands__done(&b);
 }
@@ -242,13 +242,13 @@ static void test_phases(void **state)
 	for (unsigned k = PHASE_OTHER + 1; k < PHASE_MAX; k++) {
 		const struct band_list *l = &b.procs[0]->phases[k];
 
-		assert_int_equal(l->told, 100);
+		assert_int_equal(l->reported, 100);
 		assert_int_equal(l->cnt, 16);
 		assert_int_equal(l->sum_ns, k == PHASE_OPTIMIZER ? 100 * 100 + 65 : 100 * 200);
 		for (uint32_t i = 0; i < l->cnt; i++) /* those around 50000 */
 			assert_in_range(band_list__at(l, i)->from_ns, 41000, 59000);
 	}
-	assert_int_equal(b.procs[0]->phases[PHASE_OTHER].told, 0);
+	assert_int_equal(b.procs[0]->phases[PHASE_OTHER].reported, 0);
 	bands__done(&b);
 	bands__init(&b, 2, 0);
 	for (uint32_t pid = 1; pid < 2 * BANDS_PROCS_MAX; pid++)

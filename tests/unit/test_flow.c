@@ -1387,7 +1387,7 @@ static void nodes_as_in_torchs_tests(void **state)
 			    "aten::sin.out  5(v1), 8(v0) -> 8(v1)\n");
 }
 
-static const struct tl_event *told(uint8_t kind, const char *name, size_t nth)
+static const struct tl_event *reported(uint8_t kind, const char *name, size_t nth)
 {
 	for (size_t i = 0; i < tl_cnt; i++)
 		if (tl[i].kind == kind && !strcmp(names__get(names, tl[i].op), name) && !nth--)
@@ -1419,11 +1419,11 @@ static void nodes_have_settled_labels(void **state)
 	tl_cnt = 0;
 	sgd();
 	forget();
-	assert_null(told(TL_NODE, "aten::linear", 0));
+	assert_null(reported(TL_NODE, "aten::linear", 0));
 	forward(0);
 	backward();
 	sgd();
-	n = told(TL_NODE, "aten::linear", 0);
+	n = reported(TL_NODE, "aten::linear", 0);
 	assert_non_null(n);
 	assert_int_equal(n->tid, PID);
 	assert_int_equal(n->pid, PID);
@@ -1435,13 +1435,13 @@ static void nodes_have_settled_labels(void **state)
 	assert_int_equal(edge_of(n, out)->out_cat, CAT_ACTIVATION);
 	assert_int_equal(edge_of(n, out)->flags, TL_EDGE_ALLOCATED);
 	assert_int_equal(edge_of(n, out)->dev, MT_DEV_CPU);
-	n = told(TL_NODE, "AddmmBackward0", 0);
+	n = reported(TL_NODE, "AddmmBackward0", 0);
 	assert_non_null(n);
 	assert_string_equal(names__get(names, n->region), "AddmmBackward0");
 	assert_int_equal(n->depth, 1);
 	assert_int_equal(edge_of(n, gw)->out_cat, CAT_GRADIENT);
-	assert_non_null(told(TL_NODE, "torch::autograd::AccumulateGrad", 1));
-	n = told(TL_NODE, "aten::add_.Tensor", 0);
+	assert_non_null(reported(TL_NODE, "torch::autograd::AccumulateGrad", 1));
+	n = reported(TL_NODE, "aten::add_.Tensor", 0);
 	assert_non_null(n);
 	assert_string_equal(names__get(names, n->region), "Optimizer.step#SGD.step");
 	assert_int_equal(edge_of(n, wt)->flags, TL_EDGE_IN | TL_EDGE_GIVEN | TL_EDGE_WRITTEN);
@@ -1588,7 +1588,7 @@ static void nodes_are_bounded(void **state)
 	assert_int_equal(m->lost[MT_LOSS_BLOCKS], 0);
 }
 
-static void nodes_are_not_told_unasked(void **state)
+static void nodes_are_not_reported_unasked(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4; i++) {
@@ -1635,7 +1635,7 @@ int main(void)
 		TEST(a_tensor_gets_anothers_storage), TEST(a_tensor_is_resized), TEST(late_blocks_end_with_their_mapping),
 		TEST(many_late_blocks), TEST(late_blocks_have_a_device), TEST(tensors_without_storage_are_counted),
 		NODES(nodes_as_in_torchs_tests), NODES(nodes_have_settled_labels), NODES(the_last_word_by_version),
-		NODES(last_words_add_up), NODES(nodes_are_bounded), TEST(nodes_are_not_told_unasked),
+		NODES(last_words_add_up), NODES(nodes_are_bounded), TEST(nodes_are_not_reported_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

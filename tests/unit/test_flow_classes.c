@@ -590,7 +590,7 @@ static void site(uint32_t prog)
 }
 
 /* torch 1.13: no probe tells of the optimizer's step, so what it does is by hand for us, in compat as well. */
-static void state_where_no_region_is_told(void **state)
+static void state_where_no_region_is_reported(void **state)
 {
 	(void)state;
 	site(MT_PROG_FLOW_ACC);
@@ -599,7 +599,7 @@ static void state_where_no_region_is_told(void **state)
 	assert_string_equal(cat(W2), "PARAMETER");
 }
 
-static void state_with_decay_where_no_region_is_told(void **state)
+static void state_with_decay_where_no_region_is_reported(void **state)
 {
 	(void)state;
 	site(MT_PROG_FLOW_ACC);
@@ -669,8 +669,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(activations_of_parameters_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_a_graph_net, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_factor_made_of_a_parameter, setup, teardown),
-		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),
-		cmocka_unit_test_setup_teardown(state_with_decay_where_no_region_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(state_where_no_region_is_reported, setup, teardown),
+		cmocka_unit_test_setup_teardown(state_with_decay_where_no_region_is_reported, setup, teardown),
 		cmocka_unit_test_setup_teardown(regions_tell_of_state_themselves, setup, teardown),
 	};
 

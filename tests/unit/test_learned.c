@@ -31,7 +31,7 @@ static uint8_t cat_of(void *ctx, uint64_t id, uint8_t cat)
 	return cats[id];
 }
 
-static void told(void *ctx, const struct learned_alloc *b)
+static void reported(void *ctx, const struct learned_alloc *b)
 {
 	(void)ctx;
 	said[b->id] = true;
@@ -44,7 +44,7 @@ static int begin(void **state)
 	(void)state;
 	last_id = clock_ns = 0;
 	memset(said, 0, sizeof(said));
-	l = learned__new(NULL, cat_of, told);
+	l = learned__new(NULL, cat_of, reported);
 	p = l ? learned__add(l) : NULL;
 	if (!p)
 		return 1;
@@ -219,7 +219,7 @@ static size_t evaluation(void)
 }
 
 /* Two kinds, of which one comes now and then: each is learned when it is traced, and known again. */
-static void kinds_are_told_apart(void **state)
+static void kinds_are_reported_apart(void **state)
 {
 	size_t cnt, wrong;
 	uint64_t first;
@@ -495,15 +495,15 @@ static void what_is_only_watched_has_no_labels(void **state)
 	(void)state;
 	to_window();
 	job_step(false);
-	assert_int_equal(learned_told, 3);
+	assert_int_equal(learned_reported, 3);
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
 	for (int i = 0; i < 5; i++)
 		job_step(true);
-	learned_told = 0;
+	learned_reported = 0;
 	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 2);
 	for (int i = 0; i < 3; i++)
 		job_step(false);
-	assert_false(learned_told);
+	assert_false(learned_reported);
 	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 2);
 	assert_null(m->learned);
 	assert_false(report()->sampling.learned.is_on);
@@ -513,7 +513,7 @@ static void what_is_only_watched_has_no_labels(void **state)
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
 	for (int i = 0; i < 5; i++)
 		job_step(true);
-	assert_false(learned_told);
+	assert_false(learned_reported);
 	assert_null(m->learned);
 }
 
@@ -527,7 +527,7 @@ static void each_machine_rests_at_its_level(void **state)
 	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_REST, .depth = MT_LEVEL_WATCH, .aux = other, .addr = 1);
 	assert_non_null(m->learned);
 	job_step(false);
-	assert_int_equal(learned_told, 3);
+	assert_int_equal(learned_reported, 3);
 	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 2);
 	assert_null(m->learned);
 }
@@ -552,7 +552,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_few_more_or_fewer_shift_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(a_loop_that_ends_sooner_shifts_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(other_sizes_in_the_same_places, begin, end),
-		cmocka_unit_test_setup_teardown(kinds_are_told_apart, begin, end),
+		cmocka_unit_test_setup_teardown(kinds_are_reported_apart, begin, end),
 		cmocka_unit_test_setup_teardown(a_drift_is_noticed_and_learned, begin, end),
 		cmocka_unit_test_setup_teardown(threads_do_not_shift_each_other, begin, end),
 		cmocka_unit_test_setup_teardown(bytes_by_time_by_hand, begin, end),

@@ -18,13 +18,13 @@
 
 static struct levels l;
 static struct levels_seen now;
-static struct event told;
+static struct event reported;
 
 static enum levels_do turn(uint64_t after_ns)
 {
 	now.now_ns += after_ns;
-	memset(&told, 0, sizeof(told));
-	return levels__turn(&l, &now, &told);
+	memset(&reported, 0, sizeof(reported));
+	return levels__turn(&l, &now, &reported);
 }
 
 static int begin(void **state)
@@ -33,7 +33,7 @@ static int begin(void **state)
 	l = (struct levels){ .cadence = { .steps = 3, .every_ns = 10 * SEC }, .between = MT_LEVEL_WATCH };
 	now = (struct levels_seen){ .now_ns = 1000 * SEC, .is_setting = true, .pid = PID };
 	assert_int_equal(turn(0), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_GAP);
+	assert_int_equal(reported.flags, EV_LEVEL_GAP);
 	return 0;
 }
 
@@ -43,10 +43,10 @@ static void open_window(uint64_t steps)
 	now.is_setting = false;
 	now.steps = steps;
 	assert_int_equal(turn(SEC), LEVELS_TELL);
-	assert_int_equal(told.kind, EV_LEVEL);
-	assert_int_equal(told.flags, EV_LEVEL_ARMED);
-	assert_int_equal(told.aux, PID);
-	now.window = told.addr;
+	assert_int_equal(reported.kind, EV_LEVEL);
+	assert_int_equal(reported.flags, EV_LEVEL_ARMED);
+	assert_int_equal(reported.aux, PID);
+	now.window = reported.addr;
 	now.state = EV_LEVEL_ARMED;
 }
 
@@ -56,11 +56,11 @@ static void close_window(int took)
 		levels__lowered(&l, 1, now.now_ns);
 		assert_int_equal(turn(1000000), LEVELS_NOTHING);
 		assert_int_equal(turn(SEC), LEVELS_LOWER);
-		assert_int_equal(told.kind, 0);
+		assert_int_equal(reported.kind, 0);
 	}
 	levels__lowered(&l, 0, now.now_ns);
 	assert_int_equal(turn(0), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_REST);
+	assert_int_equal(reported.flags, EV_LEVEL_REST);
 }
 
 static void nothing_without_a_cadence(void **state)
@@ -78,7 +78,7 @@ static void windows_come_in_their_time(void **state)
 	(void)state;
 	assert_int_equal(turn(5 * SEC), LEVELS_NOTHING); /* probes are being set */
 	open_window(7);
-	assert_int_equal(told.size, 3);
+	assert_int_equal(reported.size, 3);
 	now.steps = 12;
 	assert_int_equal(turn(SEC), LEVELS_NOTHING);
 	now.state = EV_LEVEL_TAIL;
@@ -89,15 +89,15 @@ static void windows_come_in_their_time(void **state)
 	assert_int_equal(turn(0), LEVELS_NOTHING);
 	now.is_setting = false;
 	assert_int_equal(turn(0), LEVELS_LOWER);
-	assert_int_equal(told.flags, EV_LEVEL_GAP);
-	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	assert_int_equal(reported.flags, EV_LEVEL_GAP);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH);
 	close_window(2);
 	assert_int_equal(turn(began + 10 * SEC - now.now_ns - 1), LEVELS_NOTHING);
 	assert_int_equal(turn(1), LEVELS_RAISE);
 	now.is_setting = true;
 	assert_int_equal(turn(SEC), LEVELS_NOTHING);
 	open_window(40);
-	assert_int_equal(told.addr, 2);
+	assert_int_equal(reported.addr, 2);
 }
 
 static void a_late_one_is_not_made_up_for(void **state)
@@ -124,7 +124,7 @@ static void a_held_window_goes_on(void **state)
 	l.is_held = true;
 	assert_int_equal(turn(1), LEVELS_RAISE);
 	open_window(3);
-	assert_int_equal(told.size, 0);
+	assert_int_equal(reported.size, 0);
 	assert_true(l.is_all);
 	now.steps = 100;
 	assert_int_equal(turn(10 * LEVELS_WAIT_NS), LEVELS_NOTHING);
@@ -136,16 +136,16 @@ static void a_held_window_goes_on(void **state)
 	assert_int_equal(turn(0), LEVELS_RAISE);
 	l.is_held = false;
 	open_window(200);
-	assert_int_equal(told.size, 3);
+	assert_int_equal(reported.size, 3);
 	l.is_held = true;
 	assert_int_equal(turn(0), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_ARMED);
-	assert_int_equal(told.size, 0);
-	assert_int_equal(told.addr, l.number);
+	assert_int_equal(reported.flags, EV_LEVEL_ARMED);
+	assert_int_equal(reported.size, 0);
+	assert_int_equal(reported.addr, l.number);
 	now.steps = 0; /* nobody steps: from a while on it is traced */
 	assert_int_equal(turn(LEVELS_NO_STEPS_NS), LEVELS_TELL);
 	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_TRACED);
+	assert_int_equal(reported.flags, EV_LEVEL_TRACED);
 	assert_int_equal(turn(10 * LEVELS_SLICE_NS), LEVELS_NOTHING);
 	l.is_held = false;
 	assert_int_equal(turn(0), LEVELS_LOWER);
@@ -157,10 +157,10 @@ static void without_steps_time_is_measured(void **state)
 	open_window(0);
 	assert_int_equal(turn(LEVELS_NO_STEPS_NS - 1), LEVELS_NOTHING);
 	assert_int_equal(turn(1), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_FIRST);
+	assert_int_equal(reported.flags, EV_LEVEL_FIRST);
 	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_TRACED);
-	assert_int_equal(told.size, 0);
+	assert_int_equal(reported.flags, EV_LEVEL_TRACED);
+	assert_int_equal(reported.size, 0);
 	assert_int_equal(turn(LEVELS_SLICE_NS - 1), LEVELS_NOTHING);
 	assert_int_equal(turn(1), LEVELS_LOWER);
 	close_window(1);
@@ -216,7 +216,7 @@ static void end_window(uint64_t took_ns)
 {
 	now.state = EV_LEVEL_TAIL;
 	assert_int_equal(turn(took_ns), LEVELS_LOWER);
-	assert_int_equal(told.seq, EV_LEVEL_BUDGET / 50);
+	assert_int_equal(reported.seq, EV_LEVEL_BUDGET / 50);
 	close_window(0);
 }
 
@@ -253,7 +253,7 @@ static void what_is_wanted_comes_as_soon_as_may_be(void **state)
 	assert_int_equal(turn(may_ns - now.now_ns - 1), LEVELS_NOTHING);
 	assert_int_equal(turn(1), LEVELS_RAISE);
 	assert_int_equal(l.wanted, EV_WHY_DUE);
-	assert_int_equal(told.dev, EV_WHY_RSS);
+	assert_int_equal(reported.dev, EV_WHY_RSS);
 }
 
 /* Marks that take a large part of the budget go, too, once the window is priced, and come with the next one. */
@@ -272,16 +272,16 @@ static void dear_marks_go_between_windows(void **state)
 	now.is_settled = true;
 	budget__price(&l.cadence.budget, 3e9, 1e9);
 	assert_int_equal(turn(SEC), LEVELS_LOWER);
-	assert_int_equal(told.kind, 0);
+	assert_int_equal(reported.kind, 0);
 	assert_int_equal(levels__low(&l), MT_LEVEL_STILL);
 	levels__lowered(&l, 0, now.now_ns);
 	assert_int_equal(turn(0), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_REST);
-	assert_int_equal(told.depth, MT_LEVEL_STILL);
+	assert_int_equal(reported.flags, EV_LEVEL_REST);
+	assert_int_equal(reported.depth, MT_LEVEL_STILL);
 	assert_int_equal(turn(SEC), LEVELS_NOTHING);
 	next_ns = cadence__next(&l.cadence, &l.window);
 	assert_int_equal(turn(next_ns - now.now_ns), LEVELS_RAISE);
-	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH);
 	assert_int_equal(levels__low(&l), MT_LEVEL_WATCH);
 }
 
@@ -292,7 +292,7 @@ static void dear_blocks_go_for_good(void **state)
 	l.between = MT_LEVEL_BLOCKS;
 	open_window(1);
 	end_window(SEC);
-	assert_int_equal(told.depth, MT_LEVEL_BLOCKS);
+	assert_int_equal(reported.depth, MT_LEVEL_BLOCKS);
 	now.is_priced = now.is_settled = true;
 	budget__price(&l.cadence.budget, 3e9, 1e9);
 	assert_int_equal(turn(SEC), LEVELS_NOTHING);
@@ -303,12 +303,12 @@ static void dear_blocks_go_for_good(void **state)
 	assert_false(levels__is_low(&l, &now)); /* there is something to take away, so nothing is detached */
 	now.is_settled = true;
 	assert_int_equal(turn(SEC), LEVELS_LOWER);
-	assert_int_equal(told.flags, EV_LEVEL_GAP);
-	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	assert_int_equal(reported.flags, EV_LEVEL_GAP);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH);
 	assert_true(l.is_change);
 	now.is_priced = now.is_settled = now.is_expensive = false;
 	close_window(0);
-	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH);
 	assert_int_equal(l.cadence.budget.cnt, 2); /* the change has its price, too */
 	assert_int_equal(turn(SEC), LEVELS_NOTHING);
 	now.is_priced = true;
@@ -318,7 +318,7 @@ static void dear_blocks_go_for_good(void **state)
 	assert_in_range(now.now_ns, 1000 * SEC + 199 * SEC, 1000 * SEC + 310 * SEC);
 	open_window(2);
 	end_window(SEC);
-	assert_int_equal(told.depth, MT_LEVEL_WATCH); /* and stays away */
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH); /* and stays away */
 }
 
 /* At rest without marks. */
@@ -331,7 +331,7 @@ static void be_still(void)
 	assert_int_equal(turn(SEC), LEVELS_LOWER);
 	levels__lowered(&l, 0, now.now_ns);
 	assert_int_equal(turn(0), LEVELS_TELL);
-	assert_int_equal(told.depth, MT_LEVEL_STILL);
+	assert_int_equal(reported.depth, MT_LEVEL_STILL);
 }
 
 /* A child that comes then has its price by counters, for no step is seen: the next window does not wait for any. */
@@ -345,7 +345,7 @@ static void what_comes_new_keeps_no_window_away(void **state)
 		assert_int_equal(turn(10 * SEC), LEVELS_LOWER);
 		now.is_new = false;
 		close_window(0);
-		assert_int_equal(told.depth, MT_LEVEL_STILL);
+		assert_int_equal(reported.depth, MT_LEVEL_STILL);
 		budget__price(&l.cadence.budget, 1e8, 1e8);
 		assert_int_equal(turn(LEVELS_READ_NS - 1), LEVELS_NOTHING);
 		if (turn(20 * SEC) == LEVELS_RAISE)
@@ -398,7 +398,7 @@ static void a_window_waits_for_its_step(void **state)
 	(void)state;
 	l.cadence.align_steps = 1000;
 	open_window(1);
-	assert_int_equal(told.size, event_level_size(3, 1000));
+	assert_int_equal(reported.size, event_level_size(3, 1000));
 	now.state = EV_LEVEL_TAIL;
 	assert_int_equal(turn(SEC), LEVELS_LOWER);
 	close_window(0);
@@ -433,7 +433,7 @@ static void a_window_waits_for_the_clock(void **state)
 	assert_int_equal(turn(299999999), LEVELS_NOTHING);
 	now.wall_ns++;
 	assert_int_equal(turn(1), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_ARMED);
+	assert_int_equal(reported.flags, EV_LEVEL_ARMED);
 }
 
 /* A clock that is set back meanwhile keeps no probes set. */
@@ -453,7 +453,7 @@ static void a_clock_may_be_set_back(void **state)
 	now.wall_ns -= 3600 * SEC;
 	assert_int_equal(turn(299999999), LEVELS_NOTHING);
 	assert_int_equal(turn(1), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_ARMED);
+	assert_int_equal(reported.flags, EV_LEVEL_ARMED);
 }
 
 /* Marks do not go when the next window is due, and waits for nothing but the clock. */
@@ -483,10 +483,10 @@ static void steps_that_do_not_end_have_slices(void **state)
 	assert_int_equal(turn(LEVELS_WAIT_NS + 1), LEVELS_RAISE); /* nobody could say what it cost */
 	open_window(1);
 	assert_int_equal(turn(LEVELS_NO_STEPS_NS), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_FIRST);
+	assert_int_equal(reported.flags, EV_LEVEL_FIRST);
 	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
-	assert_int_equal(told.flags, EV_LEVEL_TRACED);
-	assert_int_equal(told.size, 0);
+	assert_int_equal(reported.flags, EV_LEVEL_TRACED);
+	assert_int_equal(reported.size, 0);
 	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_LOWER);
 }
 
@@ -596,7 +596,7 @@ static void states_follow_the_steps(void **state)
 	assert_int_equal(report()->sampling.steps_traced, 2);
 	assert_int_equal(rep->sampling.steps_seen, 5); /* of the first two nobody knows the begin */
 	assert_int_equal(rep->sampling.windows, 1);
-	assert_int_equal(gaps_told, 3); /* begins, ends, begins */
+	assert_int_equal(gaps_reported, 3); /* begins, ends, begins */
 }
 
 static void count(uint64_t steps)
@@ -932,22 +932,22 @@ static void odd_levels_are_counted(void **state)
 		SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_WATCH, .aux = i << EV_MACHINE_SHIFT);
 }
 
-static int told_again;
+static int reported_again;
 static struct event again;
 
 static int take(void *ctx, const struct event *ev)
 {
 	(void)ctx;
-	told_again++;
+	reported_again++;
 	again = *ev;
 	return 0;
 }
 
-static void a_recording_that_begins_later_is_told(void **state)
+static void a_recording_that_begins_later_is_reported(void **state)
 {
 	(void)state;
 	assert_int_equal(model__each_level(m, take, NULL), 0);
-	assert_int_equal(told_again, 0);
+	assert_int_equal(reported_again, 0);
 	step();
 	go_down();
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 5);
@@ -967,24 +967,24 @@ static void a_recording_that_begins_later_is_told(void **state)
 static void a_recording_of_all_steps_has_no_gap(void **state)
 {
 	(void)state;
-	told_again = 0;
+	reported_again = 0;
 	step();
 	go_down();
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 0);
 	step();
 	(void)model__each_level(m, take, NULL);
 	assert_int_equal(again.flags, EV_LEVEL_ARMED);
-	assert_int_equal(told_again, 1);
+	assert_int_equal(reported_again, 1);
 	for (int i = 0; i < 9; i++)
 		step();
 	(void)model__each_level(m, take, NULL);
-	assert_int_equal(told_again, 1);
+	assert_int_equal(reported_again, 1);
 	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 0);
 	(void)model__each_level(m, take, NULL);
-	assert_int_equal(told_again, 2);
+	assert_int_equal(reported_again, 2);
 	level(EV_LEVEL_TRACED, MT_LEVEL_FULL, 0); /* a slice of time ends by itself */
 	(void)model__each_level(m, take, NULL);
-	assert_int_equal(told_again, 3);
+	assert_int_equal(reported_again, 3);
 }
 
 /* A recording that begins in a gap: what lived is told before the level is. */
@@ -1241,7 +1241,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_gap_of_a_process_that_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_price_is_that_of_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(odd_levels_are_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_recording_that_begins_later_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_recording_that_begins_later_is_reported, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_recording_of_all_steps_has_no_gap, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_lived_before_a_recording_is_carried, setup, teardown),
 		cmocka_unit_test_setup_teardown(machines_have_gaps_of_their_own, setup, teardown),

@@ -38,7 +38,7 @@ static const char *say(const char *text)
 static void test_control_characters(void **state)
 {
 	static const struct {
-		const char *text, *told;
+		const char *text, *reported;
 	} rows[] = {
 		{ "plain", "plain" },
 		{ "\x1b[2Jx\x7f\r\ty", "?[2Jx???y" },
@@ -54,7 +54,7 @@ static void test_control_characters(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char line[300];
 
-		snprintf(line, sizeof(line), "memtrace: %s\n", rows[i].told);
+		snprintf(line, sizeof(line), "memtrace: %s\n", rows[i].reported);
 		assert_string_equal(say(rows[i].text), line);
 	}
 }

@@ -77,7 +77,7 @@ static void what_no_file_tells_of(void **state)
 }
 
 /* Labels go back to the allocation, also of what is dead by then. */
-static void told_after_the_alloc(void **state)
+static void reported_after_the_alloc(void **state)
 {
 	(void)state;
 	some_operator();
@@ -374,7 +374,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_alloc),
+		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(reported_after_the_alloc),
 		TEST(gradients), TEST(an_inference_that_makes_gradients_is_a_backward), TEST(given_and_left),
 		TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler), TEST(at_the_peak_as_the_file_says),
 		TEST(gradients_of_operators_in_compiled_autograd), TEST(given_to_an_inference),

@@ -449,7 +449,7 @@ static void too_many_living_processes(void **state)
 }
 
 /* operator delete tells, then the free that it calls: one death, of a block seen allocated or not. */
-static void a_free_told_twice(void **state)
+static void a_free_reported_twice(void **state)
 {
 	(void)state;
 	SEND(.kind = MT_EV_ALLOC, .addr = 0x10, .size = 5, .dev = MT_DEV_HOST);
@@ -732,7 +732,7 @@ int main(void)
 		TEST(exec_and_reused_pids_start_empty),
 		TEST(many_dead_processes_share_a_row),
 		TEST(too_many_living_processes),
-		TEST(a_free_told_twice),
+		TEST(a_free_reported_twice),
 		TEST(private_and_shared_bytes),
 		TEST(the_kernels_view),
 		TEST(a_mapping_that_stays_where_it_was_moved_from),

@@ -14,7 +14,7 @@
 
 static uint64_t now, next_ptr;
 static uint32_t seq, frames[8];
-static unsigned depth, marks_told;
+static unsigned depth, marks_reported;
 static uint8_t op_phase; /* of the last operator that the timeline was told of */
 
 static struct tl_event created, named; /* the last block, the last module that got a name */
@@ -26,7 +26,7 @@ static int on_timeline(void *ctx, const struct tl_event *tl)
 		created = *tl;
 	if (tl->kind == TL_MODULE)
 		named = *tl;
-	marks_told += tl->kind == TL_MARK;
+	marks_reported += tl->kind == TL_MARK;
 	if (tl->kind == TL_OP)
 		op_phase = tl->phase;
 	return 0;
@@ -39,7 +39,7 @@ static int setup(void **state)
 	(void)state;
 	now = 1000;
 	next_ptr = 0x10000;
-	seq = depth = marks_told = 0;
+	seq = depth = marks_reported = 0;
 	return model_begin(&mo);
 }
 
@@ -203,7 +203,7 @@ static void the_timeline_tells_of_it(void **state)
 }
 
 /* Blocks come before names: the module is known by its address, and gets its place when that is told. */
-static void a_module_may_be_told_of_later(void **state)
+static void a_module_may_be_reported_of_later(void **state)
 {
 	(void)state;
 	(void)op(LINEAR, 0, 100);
@@ -303,7 +303,7 @@ static void phases_of_a_step_and_their_marks(void **state)
 	assert_int_equal(rep->modules.phases[PHASE_OTHER].alloc_bytes, 321);
 	assert_int_equal(rep->modules.phases[PHASE_EVALUATION].alloc_bytes, 320);
 	assert_int_equal(rep->marks.cnt, 6);
-	assert_int_equal(marks_told, 6);
+	assert_int_equal(marks_reported, 6);
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(rep->marks.rows[i].kind, want[i % 3]);
 	assert_int_equal(rep->marks.rows[5].number, 2);
@@ -1020,7 +1020,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	static const struct CMUnitTest tests[] = {
 		T(the_innermost_module_and_those_around_it),
-		T(a_module_may_be_told_of_later),
+		T(a_module_may_be_reported_of_later),
 		T(the_timeline_tells_of_it),
 		T(another_module_at_the_same_address),
 		T(backward_is_of_whoever_made_the_node),

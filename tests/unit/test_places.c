@@ -8,13 +8,13 @@
 #define PID 100u
 
 static uint64_t ts;
-static name_id told_op; /* of the last block that came */
+static name_id reported_op; /* of the last block that came */
 
 static int keep(void *ctx, const struct tl_event *ev)
 {
 	(void)ctx;
 	if (ev->kind == TL_CREATE)
-		told_op = ev->op;
+		reported_op = ev->op;
 	return 0;
 }
 
@@ -71,7 +71,7 @@ static void a_name_that_comes_before(void **state)
 	tell("place 1", "inductor: a");
 	assert_null(op_of("inductor: a")); /* nothing was allocated there */
 	alloc_at("place 1", 0x1000, 10);
-	assert_string_equal(names__get(names, told_op), "inductor: a");
+	assert_string_equal(names__get(names, reported_op), "inductor: a");
 	assert_int_equal(op_of("inductor: a")->alloc_bytes, 10);
 	assert_int_equal(op_of("inductor: a")->count, 1);
 	assert_string_equal(op_of_block(0x1000), "inductor: a");
@@ -82,7 +82,7 @@ static void a_name_that_comes_later(void **state)
 	(void)state;
 	alloc_at("place 1", 0x1000, 10);
 	alloc_at("place 2", 0x2000, 20);
-	assert_int_equal(told_op.v, 0);
+	assert_int_equal(reported_op.v, 0);
 	assert_null(op_of("inductor: a"));
 	assert_int_equal(rep->ops.none.alloc_bytes, 30); /* not known yet */
 	assert_string_equal(op_of_block(0x1000), "");

@@ -120,7 +120,7 @@ static void what_is_set_later_is_left_out(void **state)
 	assert_int_equal(sum.traced_ns, 20 * MS);
 }
 
-static void the_process_with_most_steps_is_told(void **state)
+static void the_process_with_most_steps_is_reported(void **state)
 {
 	struct price one = { 0 }, two = { 0 };
 	struct report_price sum = { 0 };
@@ -145,7 +145,7 @@ int main(void)
 		cmocka_unit_test(few_steps_say_nothing),
 		cmocka_unit_test(many_steps_and_late_ones),
 		cmocka_unit_test(what_is_set_later_is_left_out),
-		cmocka_unit_test(the_process_with_most_steps_is_told),
+		cmocka_unit_test(the_process_with_most_steps_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

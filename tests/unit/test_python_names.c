@@ -34,17 +34,17 @@ static int look_again(enum py_look_kind kind)
 	return py_reader__look(reader, kind, &look);
 }
 
-static const struct py_told *told_at(uint64_t data)
+static const struct py_reported *reported_at(uint64_t data)
 {
-	for (size_t i = 0; i < look.told_cnt; i++)
-		if (look.told[i].name->at.data == data)
-			return &look.told[i];
+	for (size_t i = 0; i < look.reported_cnt; i++)
+		if (look.reported[i].name->at.data == data)
+			return &look.reported[i];
 	return NULL;
 }
 
 static void expect(uint64_t data, enum ev_tensor kind, const char *root, const char *path, const char *key, const char *type)
 {
-	const struct py_told *t = told_at(data);
+	const struct py_reported *t = reported_at(data);
 	char text[PY_TYPE_TEXT_MAX];
 
 	assert_non_null(t);
@@ -58,7 +58,7 @@ static void expect(uint64_t data, enum ev_tensor kind, const char *root, const c
 
 static void expect_all(void)
 {
-	assert_int_equal(look.told_cnt, 4);
+	assert_int_equal(look.reported_cnt, 4);
 	expect(0xa000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
 	expect(0xb000, EV_TENSOR_GRADIENT, "Net", "inner.weight", "", "float32[8,4]");
 	expect(0xc000, EV_TENSOR_BUFFER, "Net", "inner.scale", "", "float32[1,4]");
@@ -144,8 +144,8 @@ static void test_new_storage_waits_for_a_second_look(void **state)
 	storage = peek(&im, peek(&im, im.weight + 16) + 16);
 	poke(&im, storage + 16, 0xe000);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_null(told_at(0xa000));
-	assert_null(told_at(0xe000));
+	assert_null(reported_at(0xa000));
+	assert_null(reported_at(0xe000));
 	assert_int_equal(look.changed, 1);
 	assert_int_equal(look.held_back, 1);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
@@ -162,8 +162,8 @@ static void test_torn_dict_gives_no_names(void **state)
 	poke(&im, im.params + 16, 1); /* two entries, and it says one */
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 	assert_int_equal(look.torn, 1);
-	assert_null(told_at(0xa000));
-	assert_null(told_at(0xb000));
+	assert_null(reported_at(0xa000));
+	assert_null(reported_at(0xb000));
 	poke(&im, im.params + 16, 2);
 	poke(&im, keys + 24, 6); /* more than there is room for */
 	assert_int_equal(look_again(PY_LOOK_ALL), 0);
@@ -186,8 +186,8 @@ static void test_child_of_a_torn_module_is_no_root(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(look_again(PY_LOOK_ALL), 0);
 		assert_int_equal(look.torn, 1);
-		assert_null(told_at(0xa000));
-		assert_null(told_at(0xc000));
+		assert_null(reported_at(0xa000));
+		assert_null(reported_at(0xc000));
 	}
 }
 
@@ -198,14 +198,14 @@ static void test_sizes_that_do_not_multiply(void **state)
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 	poke(&im, peek(&im, im.weight + 16) + 64, 9);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_null(told_at(0xa000));
+	assert_null(reported_at(0xa000));
 	assert_int_equal(look.torn, 1);
 	poke(&im, peek(&im, im.weight + 16) + 64, 1ull << 63);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_null(told_at(0xa000));
+	assert_null(reported_at(0xa000));
 	poke(&im, peek(&im, im.weight + 16), 0x1234); /* a vtable of nobody */
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_null(told_at(0xa000));
+	assert_null(reported_at(0xa000));
 }
 
 /* A freed object has its old type still, and no references. */
@@ -222,9 +222,9 @@ static void test_root_without_tensors_is_bare(void **state)
 		poke(&im, keys + (im.at->keys_are_old ? 32 : 24), 0);
 		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 		assert_int_equal(look.roots, 2);
-		assert_int_equal(look.told_modules_cnt, 2);
+		assert_int_equal(look.reported_modules_cnt, 2);
 		for (size_t i = 0; i < 2; i++)
-			assert_int_equal(look.told_modules[i].at->is_bare, look.told_modules[i].at->obj == im.model);
+			assert_int_equal(look.reported_modules[i].at->is_bare, look.reported_modules[i].at->obj == im.model);
 		teardown(NULL);
 	}
 }
@@ -236,16 +236,16 @@ static void test_torn_in_turn(void **state)
 	begin(12, 0);
 	poke(&im, im.params + 16, 1); /* two entries, and it says one */
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_int_equal(look.told_modules_cnt, 0);
+	assert_int_equal(look.reported_modules_cnt, 0);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_int_equal(look.told_modules_cnt, 0);
+	assert_int_equal(look.reported_modules_cnt, 0);
 	poke(&im, im.params + 16, 2);
 	poke(&im, im.modules + 16, 0); /* one entry, and it says none */
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 	assert_int_equal(look.torn, 1);
-	assert_int_equal(look.told_modules_cnt, 1); /* its Linear may be a part of it */
-	assert_int_equal(look.told_modules[0].at->obj, im.model);
-	assert_null(told_at(0xa000));
+	assert_int_equal(look.reported_modules_cnt, 1); /* its Linear may be a part of it */
+	assert_int_equal(look.reported_modules[0].at->obj, im.model);
+	assert_null(reported_at(0xa000));
 }
 
 /* A key of `cnt` characters of `width` bytes, in the place of the name that the buffer has. */
@@ -288,7 +288,7 @@ static void test_names_in_other_scripts(void **state)
 			if (cases[i].path)
 				expect(0xc000, EV_TENSOR_BUFFER, "Net", cases[i].path, "", "float32[1,4]");
 			else
-				assert_null(told_at(0xc000));
+				assert_null(reported_at(0xc000));
 			expect(0xa000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
 			teardown(NULL);
 		}
@@ -303,7 +303,7 @@ static void test_freed(void **state)
 	poke(&im, im.layer, 0);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 	assert_int_equal(look.modules, 0);
-	assert_null(told_at(0xc000));
+	assert_null(reported_at(0xc000));
 }
 
 static void test_circle_of_modules_has_no_names(void **state)
@@ -454,8 +454,8 @@ static void test_reads_that_fail(void **state)
 		im.fail_every = every;
 		if (look_again(every % 2 ? PY_LOOK_ALL : PY_LOOK_KNOWN))
 			continue;
-		for (size_t i = 0; i < look.told_cnt; i++)
-			assert_memory_equal(py_reader__text(reader, look.told[i].name->path), "inner.", 6);
+		for (size_t i = 0; i < look.reported_cnt; i++)
+			assert_memory_equal(py_reader__text(reader, look.reported[i].name->path), "inner.", 6);
 	}
 }
 
@@ -476,8 +476,8 @@ static void test_every_word_torn(void **state)
 			poke(&im, at, others[i]);
 			if (look_again(PY_LOOK_KNOWN))
 				continue;
-			for (size_t k = 0; k < look.told_cnt; k++) {
-				uint64_t data = look.told[k].name->at.data;
+			for (size_t k = 0; k < look.reported_cnt; k++) {
+				uint64_t data = look.reported[k].name->at.data;
 
 				assert_true((data >= 0xa000 && data <= 0xd000) || data == others[i]);
 			}
@@ -499,20 +499,20 @@ static void compare_looks(struct py_reader *walking)
 	if (r)
 		return;
 	assert_false(walked.is_same);
-	assert_int_equal(look.told_cnt, walked.told_cnt);
+	assert_int_equal(look.reported_cnt, walked.reported_cnt);
 	assert_int_equal(look.held_back, walked.held_back);
 	assert_int_equal(look.changed, walked.changed);
 	assert_int_equal(look.torn, walked.torn);
-	assert_int_equal(look.told_modules_cnt, walked.told_modules_cnt);
-	for (size_t i = 0; i < look.told_cnt; i++) {
-		const struct py_told *a = &look.told[i], *b = &walked.told[i];
+	assert_int_equal(look.reported_modules_cnt, walked.reported_modules_cnt);
+	for (size_t i = 0; i < look.reported_cnt; i++) {
+		const struct py_reported *a = &look.reported[i], *b = &walked.reported[i];
 
 		assert_true(a->hash == b->hash && a->name->at.data == b->name->at.data && a->name->kind == b->name->kind);
 		assert_string_equal(a->root, b->root);
 		assert_string_equal(py_reader__text(reader, a->name->path), py_reader__text(walking, b->name->path));
 	}
-	for (size_t i = 0; i < look.told_modules_cnt; i++)
-		assert_true(look.told_modules[i].hash == walked.told_modules[i].hash);
+	for (size_t i = 0; i < look.reported_modules_cnt; i++)
+		assert_true(look.reported_modules[i].hash == walked.reported_modules[i].hash);
 }
 
 static void test_same_as_walking(void **state)
@@ -566,7 +566,7 @@ static void test_what_is_walked_for(void **state)
 		poke(&im, storage + 16, 0xe000);
 		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 		assert_false(look.is_same);
-		assert_null(told_at(0xe000));
+		assert_null(reported_at(0xe000));
 		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 		assert_true(look.is_same);
 		expect(0xe000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
@@ -574,7 +574,7 @@ static void test_what_is_walked_for(void **state)
 		poke(&im, keys + (im.at->keys_are_old ? 32 : 24), 0); /* entries */
 		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 		assert_false(look.is_same);
-		assert_null(told_at(0xe000));
+		assert_null(reported_at(0xe000));
 		teardown(NULL);
 	}
 }
@@ -689,15 +689,15 @@ static void test_more_than_is_kept(void **state)
 	assert_int_equal(look_again(PY_LOOK_ALL), 0);
 	assert_true(look.full > 0);
 	assert_in_range(look.kept_bytes, WALK_BYTES_MAX / 2, WALK_BYTES_MAX + (64u << 20));
-	for (size_t i = 0; i < look.told_cnt; i++) /* what is told is true */
-		assert_string_equal(look.told[i].root, "Net");
+	for (size_t i = 0; i < look.reported_cnt; i++) /* what is told is true */
+		assert_string_equal(look.reported[i].root, "Net");
 	crowd.cnt = 2; /* it is an honest one from now on */
 	poke(&im, im.params + 16, 2);
 	assert_int_equal(look_again(PY_LOOK_ALL), 0);
 	assert_int_equal(look_again(PY_LOOK_ALL), 0);
 	assert_int_equal(look.full, 0);
-	assert_non_null(told_at(0xc000));
-	assert_non_null(told_at(0xd000));
+	assert_non_null(reported_at(0xc000));
+	assert_non_null(reported_at(0xd000));
 	assert_in_range(look.kept_bytes, 1, 1u << 20);
 }
 
@@ -708,7 +708,7 @@ static void test_many_are_not_cut(void **state)
 	begin_crowd(100000, 64, 0);
 	assert_int_equal(look_again(PY_LOOK_ALL), 0);
 	assert_int_equal(look.full, 0);
-	assert_int_equal(look.told_cnt, 100000 + 4); /* and what the module and the optimizer had before */
+	assert_int_equal(look.reported_cnt, 100000 + 4); /* and what the module and the optimizer had before */
 	assert_in_range(look.kept_bytes, 100000 * 300, WALK_BYTES_MAX);
 }
 
@@ -716,7 +716,7 @@ static void test_many_are_not_cut(void **state)
 
 static struct py_name name_at(uint64_t data)
 {
-	const struct py_told *t = told_at(data);
+	const struct py_reported *t = reported_at(data);
 
 	assert_non_null(t);
 	return *t->name;
@@ -832,14 +832,14 @@ static void test_sparse_gradients(void **state)
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 	expect(0x1e000, EV_TENSOR_GRADIENT, "Net", "inner.weight.indices", "", "int64[1,3]");
 	expect(0x1f000, EV_TENSOR_GRADIENT, "Net", "inner.weight.values", "", "float32[3,4]");
-	assert_null(told_at(0xb000)); /* the one before it */
+	assert_null(reported_at(0xb000)); /* the one before it */
 
 	/* indices that are a part of a whole data set */
 	storage = peek(&im, peek(&im, impl + 192) + 16);
 	poke(&im, storage + 48, 1000 * 8);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_null(told_at(0x1e000));
-	assert_non_null(told_at(0x1f000));
+	assert_null(reported_at(0x1e000));
+	assert_non_null(reported_at(0x1f000));
 	poke(&im, storage + 48, 3 * 8);
 
 	/* parts that do not fit: each word in turn */
@@ -851,12 +851,12 @@ static void test_sparse_gradients(void **state)
 
 			poke(&im, impl + words[i], (const uint64_t[]){ 0, 2, UINT64_MAX, impl }[k]);
 			assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-			assert_null(told_at(0x1e000));
-			assert_null(told_at(0x1f000));
+			assert_null(reported_at(0x1e000));
+			assert_null(reported_at(0x1f000));
 			poke(&im, impl + words[i], was);
 		}
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	assert_non_null(told_at(0x1e000));
+	assert_non_null(reported_at(0x1e000));
 }
 
 /* A quantised weight has several parts: which attributes they are is said by nobody, so those that are tensors are. */
@@ -891,7 +891,7 @@ static void test_parts_of_a_flat_tensor(void **state)
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 	expect(0x2a000, EV_TENSOR_PARAMETER, "Net", "inner.q.codes", "", "float32[8,4]");
 	expect(0x2b000, EV_TENSOR_PARAMETER, "Net", "inner.q.scale", "", "float32[8,1]");
-	assert_null(told_at(0x2c000));
+	assert_null(reported_at(0x2c000));
 	expect(0xa000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
 	assert_true(name_at(0x2a000).rests && name_at(0x2b000).rests);
 	poke(&im, impl + image_layout.impl_autograd_meta, meta); /* a gradient is asked for */
@@ -942,7 +942,7 @@ static void test_wrappers_that_lead_nowhere(void **state)
 		static const uint64_t leads[] = { 0, 0x7000, IMAGE_BASE + 8, IMAGE_BASE + IMAGE_BYTES - 8 };
 
 		assert_int_equal(look_again(PY_LOOK_ALL), 0);
-		assert_int_equal(look.told_cnt, 4); /* the buffer, and what the optimizer has */
+		assert_int_equal(look.reported_cnt, 4); /* the buffer, and what the optimizer has */
 		poke(&im, self + 32, leads[i]);
 	}
 }

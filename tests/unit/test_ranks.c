@@ -414,7 +414,7 @@ static void test_helpers(void **state)
 }
 
 /* In a merged recording two processes are told at once. */
-static void test_told_at_once(void **state)
+static void test_reported_at_once(void **state)
 {
 	(void)state;
 	for (uint32_t pid = 11; pid < 13; pid++)
@@ -456,7 +456,7 @@ static void test_launcher_of_slurm(void **state)
 	assert_int_equal(r->others_live, 3);
 }
 
-static void told_proc(uint32_t pid, uint32_t ppid, const char *const *labels)
+static void reported_proc(uint32_t pid, uint32_t ppid, const char *const *labels)
 {
 	send((struct event){ .kind = EV_PROC, .pid = pid, .aux = ppid, .flags = EV_PROC_ATTACHED });
 	for (; *labels; labels++)
@@ -473,7 +473,7 @@ static void test_two_jobs_at_once(void **state)
 		const char *labels[] = { i % 2 ? "RANK=1" : "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", ports[i / 2],
 					 NULL };
 
-		told_proc(11 + i, 1, labels);
+		reported_proc(11 + i, 1, labels);
 		alloc(11 + i, 0x1000, i < 2 ? 1000 : i == 2 ? 10 : 70);
 	}
 	tell(4);
@@ -532,8 +532,8 @@ static void test_ended_late(void **state)
 {
 	static const char *const labels[] = { "RANK=0", "TORCHELASTIC_RUN_ID=a", NULL };
 	(void)state;
-	told_proc(11, 10, labels);
-	told_proc(12, 10, labels);
+	reported_proc(11, 10, labels);
+	reported_proc(12, 10, labels);
 	send((struct event){ .kind = EV_GONE, .pid = 11, .aux = 9 });
 	tell(1);
 	assert_int_equal(r->rows[0].pid, 12);
@@ -567,9 +567,9 @@ static void test_numbered_launcher(void **state)
 	static const char *const zero[] = { "RANK=0", "WORLD_SIZE=4", NULL };
 	static const char *const one[] = { "RANK=1", "WORLD_SIZE=4", NULL };
 	(void)state;
-	told_proc(10, 1, mine);
-	told_proc(11, 10, zero);
-	told_proc(12, 10, one);
+	reported_proc(10, 1, mine);
+	reported_proc(11, 10, zero);
+	reported_proc(12, 10, one);
 	alloc(11, 0x1000, 100);
 	alloc(12, 0x1000, 200);
 	tell(2);
@@ -637,7 +637,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_gaps_of_ranks, begin, end),
 		cmocka_unit_test_setup_teardown(test_whose, begin, end),
 		cmocka_unit_test_setup_teardown(test_helpers, begin, end),
-		cmocka_unit_test_setup_teardown(test_told_at_once, begin, end),
+		cmocka_unit_test_setup_teardown(test_reported_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(test_restarted, begin, end),
 		cmocka_unit_test_setup_teardown(test_launcher_of_slurm, begin, end),
 		cmocka_unit_test_setup_teardown(test_two_jobs_at_once, begin, end),

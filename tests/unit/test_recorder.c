@@ -171,7 +171,7 @@ static void on_a_disk_that_stalls_for_long(void **state)
 	struct err err = { 0 };
 	struct rec_reader *r = NULL;
 	const struct event *evs;
-	uint64_t told = 0;
+	uint64_t reported = 0;
 	size_t cnt;
 	pid_t pid;
 
@@ -191,8 +191,8 @@ static void on_a_disk_that_stalls_for_long(void **state)
 	assert_int_equal(rec_reader__open(&r, path, &err), 0);
 	while (rec_reader__next(r, &evs, &cnt, &err) > 0)
 		for (size_t i = 0; i < cnt; i++)
-			told += evs[i].kind == EV_LOSS && evs[i].aux == MT_LOSS_STALLED ? evs[i].size : 0;
-	assert_int_equal(told, 50000);
+			reported += evs[i].kind == EV_LOSS && evs[i].aux == MT_LOSS_STALLED ? evs[i].size : 0;
+	assert_int_equal(reported, 50000);
 	assert_int_equal(rec_reader__dropped(r), 50000);
 	rec_reader__free(r);
 	end();

@@ -87,7 +87,7 @@ static void steps_of(uint64_t marks, double ms, unsigned cnt, int is_traced)
 		kinds__step(&kinds, marks, (uint64_t)(ms * (0.75 + 0.5 * roll()) * 1e6), is_traced);
 }
 
-static void kinds_are_told_by_marks_and_by_time(void **state)
+static void kinds_are_reported_by_marks_and_by_time(void **state)
 {
 	(void)state;
 	memset(&kinds, 0, sizeof(kinds));
@@ -511,7 +511,7 @@ int main(void)
 		cmocka_unit_test(t_is_students),
 		cmocka_unit_test(the_truth_lies_within_the_error),
 		cmocka_unit_test_setup_teardown(steps_are_what_they_were, setup, teardown),
-		cmocka_unit_test(kinds_are_told_by_marks_and_by_time),
+		cmocka_unit_test(kinds_are_reported_by_marks_and_by_time),
 		cmocka_unit_test(a_busy_machine_hides_no_kind),
 		cmocka_unit_test(traced_steps_find_their_kind),
 		cmocka_unit_test(a_median_is_as_long_as_its_steps),

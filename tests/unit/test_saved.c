@@ -308,7 +308,7 @@ static void nothing_without_backward(void **state)
 }
 
 /* Of a process, not of a thread. */
-static void told(struct event ev)
+static void reported(struct event ev)
 {
 	ev.pid = PID;
 	ev.ts_ns = ts;
@@ -331,7 +331,7 @@ static void named_late(void **state)
 		sgd();
 	}
 	assert_int_equal(saved()->cnt, 3);
-	told((struct event){ .kind = EV_TENSOR, .addr = C, .size = SIZE, .flags = EV_TENSOR_BUFFER,
+	reported((struct event){ .kind = EV_TENSOR, .addr = C, .size = SIZE, .flags = EV_TENSOR_BUFFER,
 			     .name = names__add(names, "norm.running_mean"), .root = names__add(names, "Net"),
 			     .type = names__add(names, "float32[16]") });
 	assert_int_equal(saved()->cnt, 2);
@@ -345,7 +345,7 @@ static void at(uint64_t module)
 
 static void module(uint64_t addr, uint64_t in, const char *path)
 {
-	told((struct event){ .kind = EV_MODULE, .addr = addr, .size = in, .name = names__add(names, path),
+	reported((struct event){ .kind = EV_MODULE, .addr = addr, .size = in, .name = names__add(names, path),
 			     .root = names__add(names, "Net"), .type = names__add(names, in ? "Tanh" : "Net") });
 }
 

@@ -730,23 +730,23 @@ static void test_failures(void **state)
 }
 
 /* Nothing of what a hostile target tells can break the sums. */
-struct told_pinned {
+struct reported_pinned {
 	struct pinned v[8];
 	unsigned cnt;
 };
 
 static void on_pinned(void *ctx, const struct pinned *p)
 {
-	struct told_pinned *t = ctx;
+	struct reported_pinned *t = ctx;
 
 	assert_true(t->cnt < 8);
 	t->v[t->cnt++] = *p;
 }
 
 /* Of pinned memory each beginning and end is told once, however it ends. */
-static void test_pinned_is_told(void **state)
+static void test_pinned_is_reported(void **state)
 {
-	struct told_pinned t = { .cnt = 0 };
+	struct reported_pinned t = { .cnt = 0 };
 	struct fix *f = *state;
 
 	segments__on_pinned(f->s, on_pinned, &t);
@@ -834,7 +834,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_late_block_whose_end_is_not_seen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_late_blocks_are_bounded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pinned_is_told, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pinned_is_reported, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nonsense, set_up, tear_down),
 	};
 

@@ -348,14 +348,14 @@ static void test_intern_is_full(void **state)
 
 /* --- records ----------------------------------------------------------------------------------------------- */
 
-struct told {
+struct reported {
 	struct event ev[64];
 	size_t cnt;
 };
 
 static int keep(void *ctx, const struct event *ev)
 {
-	struct told *t = ctx;
+	struct reported *t = ctx;
 
 	assert_true(t->cnt < 64);
 	t->ev[t->cnt++] = *ev;
@@ -387,7 +387,7 @@ static void test_capture(void **state)
 				  .addr = 0x5000, .size = 42 };
 	struct mt_rec_raw *raw = calloc(1, sizeof(*raw));
 	struct took *t = calloc(1, sizeof(*t));
-	struct told told = { 0 };
+	struct reported reported = { 0 };
 	struct mt_rec_py py;
 	struct event ev;
 	size_t len;
@@ -400,29 +400,29 @@ static void test_capture(void **state)
 	assert_true(capture__wants(&py, len));
 	assert_int_equal(capture__record(c, &py, len, &ev), 0);
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
-	assert_int_equal(capture__resolve(c, &ev, keep, &told), 1);
-	assert_int_equal(told.cnt, 3); /* outermost first */
-	assert_int_equal(told.ev[0].size, 0);
-	assert_string_equal(names__get(names, told.ev[0].name), "<python 0x7f0000001020>");
-	assert_int_equal(told.ev[2].seq, ev.size);
-	assert_int_equal(told.ev[2].size, told.ev[1].seq);
+	assert_int_equal(capture__resolve(c, &ev, keep, &reported), 1);
+	assert_int_equal(reported.cnt, 3); /* outermost first */
+	assert_int_equal(reported.ev[0].size, 0);
+	assert_string_equal(names__get(names, reported.ev[0].name), "<python 0x7f0000001020>");
+	assert_int_equal(reported.ev[2].seq, ev.size);
+	assert_int_equal(reported.ev[2].size, reported.ev[1].seq);
 	assert_int_equal(ev.addr, 0x5000);
 	/* Told once. */
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
-	assert_int_equal(capture__resolve(c, &ev, keep, &told), 1);
-	assert_int_equal(told.cnt, 3);
+	assert_int_equal(capture__resolve(c, &ev, keep, &reported), 1);
+	assert_int_equal(reported.cnt, 3);
 	/* The same of an allocation that was caught: another kind. */
 	use.hdr.flags = MT_STACK_F_CAUGHT;
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
 	assert_int_equal(ev.kind, EV_CAUGHT);
-	assert_int_equal(capture__resolve(c, &ev, keep, &told), 1);
-	assert_int_equal(ev.size, told.ev[2].seq);
-	assert_int_equal(told.cnt, 3);
+	assert_int_equal(capture__resolve(c, &ev, keep, &reported), 1);
+	assert_int_equal(ev.size, reported.ev[2].seq);
+	assert_int_equal(reported.cnt, 3);
 	use.hdr.flags = 0;
 	/* Frames that never came. */
 	use.size = 43;
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
-	assert_int_equal(capture__resolve(c, &ev, keep, &told), 0);
+	assert_int_equal(capture__resolve(c, &ev, keep, &reported), 0);
 	assert_int_equal(capture__lost_cnt(c), 1);
 	/* A native stack: this program's. */
 	deeper(t, 2);
@@ -431,10 +431,10 @@ static void test_capture(void **state)
 	memcpy(raw->regs, t->regs, sizeof(t->regs));
 	memcpy(raw->bytes, t->bytes, sizeof(t->bytes));
 	assert_int_equal(capture__record(c, raw, sizeof(*raw), &ev), 1);
-	assert_int_equal(capture__resolve(c, &ev, keep, &told), 1);
-	assert_string_equal(names__get(names, told.ev[told.cnt - 1].name), "take");
-	assert_string_equal(names__get(names, told.ev[told.cnt - 2].name), "deeper");
-	assert_int_equal(told.ev[told.cnt - 1].flags, EV_FRAME_NATIVE);
+	assert_int_equal(capture__resolve(c, &ev, keep, &reported), 1);
+	assert_string_equal(names__get(names, reported.ev[reported.cnt - 1].name), "take");
+	assert_string_equal(names__get(names, reported.ev[reported.cnt - 2].name), "deeper");
+	assert_int_equal(reported.ev[reported.cnt - 1].flags, EV_FRAME_NATIVE);
 	assert_int_equal(capture__lost_cnt(c), 1);
 	/* What is not as it should be. */
 	assert_int_equal(capture__record(c, raw, sizeof(*raw) - 1, &ev), 0);

@@ -52,7 +52,7 @@ static void the_longest_step_is_set_against_those_before(void **state)
 	assert_int_equal(sum.longest_gap_ns, 7 * MS);
 }
 
-static void whoever_felt_it_most_is_told(void **state)
+static void whoever_felt_it_most_is_reported(void **state)
 {
 	struct standstill a = { 0 }, b = { 0 }, silent = { 0 };
 	struct report_attach sum = { 0 };
@@ -97,7 +97,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_longest_step_is_set_against_those_before),
-		cmocka_unit_test(whoever_felt_it_most_is_told),
+		cmocka_unit_test(whoever_felt_it_most_is_reported),
 		cmocka_unit_test(a_step_that_is_shorter_is_no_gap),
 	};
 

@@ -10,12 +10,12 @@
 #define MS 1000000ull
 
 static uint64_t now;
-static unsigned told;
+static unsigned reported;
 
 static int keep(void *ctx, const struct tl_event *ev)
 {
 	(void)ctx;
-	told += ev->kind == TL_NAME;
+	reported += ev->kind == TL_NAME;
 	return 0;
 }
 
@@ -23,7 +23,7 @@ static int setup(void **state)
 {
 	(void)state;
 	now = 1000 * MS;
-	told = 0;
+	reported = 0;
 	return model_begin(&(struct model_opts){ .timeline = keep, .timeline_nodes = 1 });
 }
 
@@ -95,7 +95,7 @@ static void a_living_block_gets_its_name(void **state)
 	assert_string_equal(rep->names.rows[1].type, "float32[4]");
 	assert_string_equal(rep->names.rows[1].key, "");
 	assert_int_equal(rep->names.by_kind[EV_TENSOR_STATE].bytes, 32);
-	assert_int_equal(told, 2);
+	assert_int_equal(reported, 2);
 	name_as(0x10, 16, "b.weight", EV_TENSOR_PARAMETER, 40); /* renamed */
 	assert_string_equal(report()->names.rows[1].path, "b.weight");
 	assert_int_equal(rep->names.total, 2);

@@ -149,7 +149,7 @@ static void growth_in_gaps_is_not_said(void **state)
 }
 
 /* RSS as of two windows, and between them: a moment that came and went is told, what stays or grows on is another matter. */
-static void a_moment_between_windows_is_told(void **state)
+static void a_moment_between_windows_is_reported(void **state)
 {
 	struct report_gap gap = { FIX_T0 + 100, FIX_T0 + 900, 800 };
 	struct point rss[10];
@@ -1597,7 +1597,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(nothing_wrong_is_no_problem, sound),
 		cmocka_unit_test_setup(growth_in_gaps_is_not_said, sound),
-		cmocka_unit_test_setup(a_moment_between_windows_is_told, sound),
+		cmocka_unit_test_setup(a_moment_between_windows_is_reported, sound),
 		cmocka_unit_test_setup(memory_beside_tensors_that_grows, sound),
 		cmocka_unit_test_setup(what_others_bring_is_no_growth, sound),
 		cmocka_unit_test_setup(what_loads_is_no_growth, sound),

@@ -143,15 +143,15 @@ static void release(uint64_t ptr, uint8_t dev)
 /* A stack is told when it is first used: main, a function of that name, at::empty. */
 static void stack(uint32_t leaf, const char *function)
 {
-	static uint32_t told;
+	static uint32_t reported;
 
-	told = leaf <= 3 ? 0 : told;
-	while (told < leaf) {
-		uint32_t n = ++told % 3;
+	reported = leaf <= 3 ? 0 : reported;
+	while (reported < leaf) {
+		uint32_t n = ++reported % 3;
 
-		send((struct event){ .kind = EV_STACK, .seq = told, .size = n == 1 ? 0 : told - 1,
+		send((struct event){ .kind = EV_STACK, .seq = reported, .size = n == 1 ? 0 : reported - 1,
 				.name = name(n == 1 ? "main" : n == 2 ? function : "at::empty"), .addr = name("train.py").v,
-				.aux = n ? 10 * told : 0, .flags = n ? EV_FRAME_PYTHON : EV_FRAME_NATIVE });
+				.aux = n ? 10 * reported : 0, .flags = n ? EV_FRAME_PYTHON : EV_FRAME_NATIVE });
 	}
 }
 

@@ -30,7 +30,7 @@ struct owner {
 	uint32_t id;
 	uint32_t cnt;
 	size_t bytes;
-	int is_told;
+	int is_reported;
 };
 
 struct names {
@@ -208,8 +208,8 @@ name_id names__add_of(struct names *n, uint32_t owner, const char *text, size_t 
 		return names__add_len(n, text, len);
 	}
 	n->overflow_cnt++;
-	if (o && !o->is_told) {
-		o->is_told = 1;
+	if (o && !o->is_reported) {
+		o->is_reported = 1;
 		if (n->on_full)
 			n->on_full(n->ctx, owner);
 	}

@@ -42,7 +42,7 @@ struct browse {
 struct moment {
 	struct browse *b;
 	struct report *then;
-	uint64_t rel_ns, events, told_ns;
+	uint64_t rel_ns, events, reported_ns;
 	int did; /* of the user meanwhile, as tui__input() */
 };
 
@@ -64,9 +64,9 @@ static int moment_event(void *ctx, const struct event *ev)
 		if (m->did || is_over(m->b) || !tui__wants(m->b->tui, &wanted_ns) || wanted_ns != m->rel_ns)
 			return -ECANCELED;
 	}
-	if (now_ns() < m->told_ns + TELL_NS || ev->ts_ns < m->b->start_ns)
+	if (now_ns() < m->reported_ns + TELL_NS || ev->ts_ns < m->b->start_ns)
 		return 0;
-	m->told_ns = now_ns();
+	m->reported_ns = now_ns();
 	return tui__reading(m->b->tui, (unsigned)(100.0 * (double)(ev->ts_ns - m->b->start_ns) / (double)(m->rel_ns + 1)));
 }
 
@@ -82,7 +82,7 @@ static int moment_reached(void *ctx, struct report *then)
 /* As tui__input(). */
 static int read_moment(struct browse *b, uint64_t rel_ns)
 {
-	struct moment m = { .b = b, .rel_ns = rel_ns, .told_ns = now_ns() };
+	struct moment m = { .b = b, .rel_ns = rel_ns, .reported_ns = now_ns() };
 	struct replay_opts ro = { .top = SIZE_MAX, .classes = b->o->classes, .raw = moment_event, .mark = moment_reached,
 				  .marks = { b->start_ns + rel_ns }, .marks_cnt = 1, .ctx = &m };
 	struct report *rest = NULL;

@@ -252,7 +252,7 @@ static int run_write(void *ctx, const struct tl_event *ev)
 {
 	struct export_run *x = ctx;
 	struct tl_learned learned;
-	struct tl_event told;
+	struct tl_event reported;
 	int r;
 
 	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) ||
@@ -264,9 +264,9 @@ static int run_write(void *ctx, const struct tl_event *ev)
 	    (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
 	if (x->to.labels && (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)) { /* its final label, or none */
-		told = *ev;
-		told.learned = labels__learned(x->to.labels, ev->id, &learned) ? &learned : NULL;
-		ev = &told;
+		reported = *ev;
+		reported.learned = labels__learned(x->to.labels, ev->id, &learned) ? &learned : NULL;
+		ev = &reported;
 	}
 	r = x->format->event(x->ctx, ev, x->epoch_off_ns);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;

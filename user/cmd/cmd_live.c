@@ -28,7 +28,7 @@ struct live_run {
 	struct tui *tui;
 	int held_fd; /* where stderr goes meanwhile, -1 = nowhere else */
 	int stderr_fd;
-	off_t told; /* of it, on the screen */
+	off_t reported; /* of it, on the screen */
 	char typed[TEXT_BYTES_MAX]; /* -o as a shell takes it */
 	char late_path[160]; /* of the last recording that a key began; "" = none */
 	int is_late;	     /* it goes on */
@@ -75,9 +75,9 @@ static void stderr_peek(struct live_run *x)
 	ssize_t n;
 	char *line;
 
-	if (end <= x->told)
+	if (end <= x->reported)
 		return;
-	x->told = end;
+	x->reported = end;
 	n = pread(x->held_fd, buf, sizeof(buf) - 1, end > (off_t)sizeof(buf) - 1 ? end - (off_t)sizeof(buf) + 1 : 0);
 	if (n <= 0)
 		return;

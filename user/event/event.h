@@ -144,7 +144,7 @@ enum ev_place {
 	EV_PLACE_FORWARD = 1, EV_PLACE_BACKWARD = 2, EV_PLACE_INFERENCE = 3, EV_PLACE_GRAPH = 3,
 	EV_PLACE_OUTPUT = 4,
 	EV_PLACE_ALL = 7,
-	EV_PLACE_UNTOLD = 8, /* never in an event: nothing was reported of the place yet */
+	EV_PLACE_UNREPORTED = 8, /* never in an event: nothing was reported of the place yet */
 };
 
 #define EV_HELD_UNSEEN 1

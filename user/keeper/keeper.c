@@ -37,7 +37,7 @@ struct kin {
 struct held_up {
 	uint64_t cnt;		 /* looks without an answer */
 	pid_t pids[HELD_UP_MAX]; /* the last ones, in a ring */
-	uint64_t pids_cnt, told; /* ever held up; reported of those */
+	uint64_t pids_cnt, reported; /* ever held up; reported of those */
 };
 
 struct keeper {
@@ -504,10 +504,10 @@ pid_t keeper__next_held_up(struct keeper *k)
 	pid_t pid = 0;
 
 	channel__take(&k->looks);
-	if (h->pids_cnt - h->told > HELD_UP_MAX)
-		h->told = h->pids_cnt - HELD_UP_MAX;
-	if (h->told < h->pids_cnt)
-		pid = h->pids[h->told++ % HELD_UP_MAX];
+	if (h->pids_cnt - h->reported > HELD_UP_MAX)
+		h->reported = h->pids_cnt - HELD_UP_MAX;
+	if (h->reported < h->pids_cnt)
+		pid = h->pids[h->reported++ % HELD_UP_MAX];
 	channel__give(&k->looks);
 	return pid;
 }

@@ -55,12 +55,12 @@ static name_id name_of(const struct tell *tell, pid_t pid, const char *text)
 	return text[0] ? tell__name(tell, pid, text) : NAME_NONE;
 }
 
-static void say(const struct look_job *j, const struct py_compile *c, const struct tell *tell, uint64_t told_ns)
+static void say(const struct look_job *j, const struct py_compile *c, const struct tell *tell, uint64_t reported_ns)
 {
-	struct event ev = { .kind = EV_COMPILED, .ts_ns = told_ns, .pid = (uint32_t)j->pid,
+	struct event ev = { .kind = EV_COMPILED, .ts_ns = reported_ns, .pid = (uint32_t)j->pid,
 			    .took_ns = c->end_ns - c->begin_ns };
 
-	ev.ago_ns = c->begin_ns < j->wall_ns ? j->wall_ns - c->begin_ns + (told_ns - j->now_ns) : 0;
+	ev.ago_ns = c->begin_ns < j->wall_ns ? j->wall_ns - c->begin_ns + (reported_ns - j->now_ns) : 0;
 	ev.flags = (uint8_t)((c->is_backward ? EV_COMPILED_BACKWARD : 0) | (is_again(c) ? EV_COMPILED_AGAIN : 0));
 	ev.root = name_of(tell, j->pid, c->id);
 	ev.key = name_of(tell, j->pid, c->function);
@@ -73,14 +73,14 @@ static void say(const struct look_job *j, const struct py_compile *c, const stru
 
 void compiling__end(struct compiling *c, const struct look_job *j, const struct tell *tell)
 {
-	uint64_t told_ns = now_ns(); /* the look may have been long ago: nothing is reported further back than this */
+	uint64_t reported_ns = now_ns(); /* the look may have been long ago: nothing is reported further back than this */
 
 	c->seen = j->seen; /* also after a failed look: it counts those */
 	if (j->r)
 		return;
 	for (size_t i = 0; i < j->compiles->cnt; i++)
-		say(j, &j->compiles->v[i], tell, told_ns);
+		say(j, &j->compiles->v[i], tell, reported_ns);
 	if (j->compiles->missed)
-		tell__event(tell, (struct event){ .kind = EV_COMPILED, .ts_ns = told_ns, .pid = (uint32_t)j->pid,
+		tell__event(tell, (struct event){ .kind = EV_COMPILED, .ts_ns = reported_ns, .pid = (uint32_t)j->pid,
 						  .size = j->compiles->missed, .flags = EV_COMPILED_MISSED });
 }

@@ -49,7 +49,7 @@ struct follow {
 		pid_t pid, parent;
 	} shorts[SHORT_MAX];
 	size_t shorts_at;
-	int is_cut_told;
+	int is_cut_reported;
 	int has_lost;	/* sideband records were lost: everything is looked at again … */
 	uint64_t recover_ns; /* … not before this time */
 };
@@ -329,9 +329,9 @@ void follow__attach_jobs(struct follow *f)
 	f->has_missed = 0;
 	if (n < 0)
 		log_warn("looking for jobs: %s", strerror(-n));
-	if (cut && !f->is_cut_told)
+	if (cut && !f->is_cut_reported)
 		log_warn("%zu processes have more mappings than are read: if they are jobs, they are not followed", cut);
-	f->is_cut_told |= cut != 0;
+	f->is_cut_reported |= cut != 0;
 	for (int i = 0; i < n; i++)
 		follow__attach_job(f, pids[i]);
 	free(pids);

@@ -130,7 +130,7 @@ int process__new(struct process **ret, struct followed *f, pid_t pid, const stru
 void proc_counters__done(struct proc_counters *c)
 {
 	free(c->places);
-	free(c->told);
+	free(c->reported);
 	*c = (struct proc_counters){ 0 };
 }
 

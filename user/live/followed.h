@@ -61,7 +61,7 @@ struct proc_asked {
 
 /* live/usage.c: the last readings of a process, and when the next are due. */
 struct proc_usage {
-	uint64_t rss_at_ns, rss_told[MT_RSS_KINDS], rss_high;
+	uint64_t rss_at_ns, rss_reported[MT_RSS_KINDS], rss_high;
 	uint64_t use_at_ns, use_took_ns;
 	struct pages_walk *walk; /* pages of a large process, as far as they are counted. NULL: no count is under way */
 	int is_use_noted;	 /* the note why its use is not read was written */
@@ -75,7 +75,7 @@ struct proc_counters {
 	uint64_t wait_ns;   /* the last wait, longer each time */
 	uint64_t global;    /* address of the allocator's pointer, as found while planning; 0: unknown */
 	struct counters_places *places; /* NULL: not found yet */
-	struct counters *told;		/* as last reported, of each place */
+	struct counters *reported;		/* as last reported, of each place */
 };
 
 struct process {

@@ -40,12 +40,12 @@ static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 static int proc_counters__keep(struct proc_counters *c, const struct counters_places *places)
 {
 	c->places = malloc(sizeof(*c->places));
-	c->told = calloc(places->cnt, sizeof(*c->told));
-	if (!c->places || !c->told) {
+	c->reported = calloc(places->cnt, sizeof(*c->reported));
+	if (!c->places || !c->reported) {
 		free(c->places);
-		free(c->told);
+		free(c->reported);
 		c->places = NULL;
-		c->told = NULL;
+		c->reported = NULL;
 		return -ENOMEM;
 	}
 	*c->places = *places;
@@ -74,13 +74,13 @@ static void gpu_counters__find(struct gpu_counters *g, struct process *p, const 
 		  (double)took / 1e6);
 }
 
-static void tell_device(const struct process *p, size_t dev, const struct counters *now, struct counters *told,
+static void tell_device(const struct process *p, size_t dev, const struct counters *now, struct counters *reported,
 			const struct tell *tell)
 {
 	struct event ev = { .ts_ns = now_ns(), .kind = EV_COUNTERS, .pid = (uint32_t)p->pid,
 			    .dev = (uint8_t)(MT_DEV_CUDA0 + dev) };
 
-	if (!memcmp(now, told, sizeof(*now)))
+	if (!memcmp(now, reported, sizeof(*now)))
 		return;
 	ev.addr = now->allocated;
 	ev.size = now->reserved;
@@ -89,7 +89,7 @@ static void tell_device(const struct process *p, size_t dev, const struct counte
 	ev.addr = now->allocated_peak;
 	ev.size = now->reserved_peak;
 	tell__event(tell, ev);
-	*told = *now;
+	*reported = *now;
 }
 
 static void gpu_counters__read(struct gpu_counters *g, struct process *p)
@@ -109,7 +109,7 @@ static void gpu_counters__read(struct gpu_counters *g, struct process *p)
 			continue;
 		r = counters__read(&now, &mem, c->places->at[i]);
 		if (!r)
-			tell_device(p, i, &now, &c->told[i], &g->tell);
+			tell_device(p, i, &now, &c->reported[i], &g->tell);
 	}
 	took = now_ns() - begin;
 	c->at_ns = begin + (REST * took > EVERY_NS ? REST * took : EVERY_NS);

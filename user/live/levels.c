@@ -9,7 +9,7 @@
 
 static struct event levels__event(struct levels *l, const struct levels_seen *seen, uint8_t state, enum mt_level level)
 {
-	l->told_ns = seen->now_ns;
+	l->reported_ns = seen->now_ns;
 	return (struct event){ .kind = EV_LEVEL, .flags = state, .depth = level, .addr = l->number, .dev = l->why,
 			       .aux = (uint32_t)seen->pid,
 			       .size = l->slice || l->is_all ? 0 : event_level_size(l->cadence.steps, l->cadence.align_steps),
@@ -57,7 +57,7 @@ static enum levels_do levels__slice(struct levels *l, const struct levels_seen *
 {
 	uint64_t wait_ns = l->slice ? LEVELS_SLICE_NS : LEVELS_NO_STEPS_NS;
 
-	if (seen->now_ns - l->told_ns < wait_ns)
+	if (seen->now_ns - l->reported_ns < wait_ns)
 		return LEVELS_NOTHING;
 	if (l->slice == EV_LEVEL_TRACED && l->is_all)
 		return LEVELS_NOTHING;
@@ -140,7 +140,7 @@ static enum levels_do levels__begin_still(struct levels *l, const struct levels_
 	l->is_still = true;
 	l->at = LEVELS_DOWN;
 	l->due_ns = 0;
-	l->told_ns = seen->now_ns;
+	l->reported_ns = seen->now_ns;
 	*ret = (struct event){ 0 }; /* no event: the rest was reported already */
 	return LEVELS_LOWER;
 }
@@ -194,9 +194,9 @@ enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, st
 			*ret = levels__event(l, seen, EV_LEVEL_REST, levels__low(l));
 			return LEVELS_TELL;
 		}
-		if (seen->now_ns - l->told_ns < CLOSING_ASK_NS)
+		if (seen->now_ns - l->reported_ns < CLOSING_ASK_NS)
 			return LEVELS_NOTHING;
-		l->told_ns = seen->now_ns;
+		l->reported_ns = seen->now_ns;
 		*ret = (struct event){ 0 }; /* no event: it was reported */
 		return LEVELS_LOWER;
 	case LEVELS_RESTING:

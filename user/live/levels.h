@@ -37,7 +37,7 @@ struct levels {
 	enum mt_level between; /* with a budget: blocks, until that takes too much of it */
 	enum levels_at at; /* UP at first: all probes are being set */
 	struct cadence_window window;
-	uint64_t number, due_ns, told_ns; /* number of windows; when the next one is due; when the state was last reported */
+	uint64_t number, due_ns, reported_ns; /* of windows; when the next one is due; when the state was last reported */
 	uint64_t lead_ns; /* how long the probes took to set the last time; 0: that was the first time, with all sites */
 	uint64_t begin_ns; /* of a window whose probes are set: it waits until then; 0: no wait */
 	uint64_t steps; /* of the process that has most, when that last changed, at … */

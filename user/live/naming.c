@@ -413,7 +413,7 @@ static void schedule(const struct naming *n, struct named_proc *p, const struct 
 	uint64_t rest_ns = max_u64(NAMING_EVERY_NS, min_u64(look_ns * NAMING_REST, NAMING_GAP_MAX_NS));
 
 	p->gap_ns = l->changed || is_new ? rest_ns : max_u64(rest_ns, min_u64(p->gap_ns * 2, NAMING_GAP_MAX_NS));
-	if (is_new && l->held_back > l->told_cnt && p->hurries < NAMING_HURRIES) {
+	if (is_new && l->held_back > l->reported_cnt && p->hurries < NAMING_HURRIES) {
 		p->hurries++;
 		p->gap_ns = NAMING_EVERY_NS;
 	}
@@ -525,7 +525,7 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	}
 	p->fails = 0;
 	log_debug("process %d: %zu names of %u modules and %u optimizers, %u held back, %u torn%s, in %.1f ms", (int)j->pid,
-		  j->look.told_cnt, j->look.modules, j->look.optimizers, j->look.held_back, j->look.torn,
+		  j->look.reported_cnt, j->look.modules, j->look.optimizers, j->look.held_back, j->look.torn,
 		  j->look.is_cut ? ", search cut" : "", (double)j->look.took_ns / 1e6);
 	said__look(&p->said, &n->said, p->by.reader, &j->look, now_ns);
 	note_gaps(n, p, &j->look);

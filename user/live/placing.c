@@ -177,7 +177,7 @@ void placing__seen(struct placing *p, const struct mt_rec_place *rec, name_id na
 				    .hash = rec->hash, .ts_ns = rec->hdr.ts_ns, .name = name });
 }
 
-static name_id told_as(const struct placing *p, const struct place_job *j, const char *text)
+static name_id reported_as(const struct placing *p, const struct place_job *j, const char *text)
 {
 	return j->text && text && text[0] ? tell__name(&p->env.tell, j->pid, text) : NAME_NONE;
 }
@@ -203,8 +203,8 @@ static void say(struct placing *p, const struct place_job *j)
 	name = script_name(j->file);
 	snprintf(where, sizeof(where), "%s:%u", name ? name : "", j->line);
 	tell__event(&p->env.tell, (struct event){ .ts_ns = j->ts_ns, .kind = EV_PLACE, .pid = (uint32_t)j->pid, .name = j->name,
-						  .root = told_as(p, j, name ? where : NULL), .type = told_as(p, j, j->nodes),
-						  .key = told_as(p, j, j->buffer),
+						  .root = reported_as(p, j, name ? where : NULL),
+						  .type = reported_as(p, j, j->nodes), .key = reported_as(p, j, j->buffer),
 						  .addr = j->text ? tell__name(&p->env.tell, j->pid, j->text).v : 0,
 						  .flags = j->made, .size = hash_two(j->code, j->check) });
 }

@@ -64,7 +64,7 @@ static void forget_modules(struct said_env *env, struct said *s)
 
 /* --- tensors --------------------------------------------------------------------------------------------------- */
 
-static void learn(const struct tell *tell, pid_t pid, const struct py_reader *r, const struct py_told *t, struct known *k)
+static void learn(const struct tell *tell, pid_t pid, const struct py_reader *r, const struct py_reported *t, struct known *k)
 {
 	char type[PY_TYPE_TEXT_MAX];
 
@@ -84,7 +84,7 @@ static uint8_t flags_of(const struct py_name *n)
 			 (n->rests ? EV_TENSOR_RESTS : 0));
 }
 
-static int is_said(const struct said_env *env, const struct said *s, const struct py_told *t, const struct known *k)
+static int is_said(const struct said_env *env, const struct said *s, const struct py_reported *t, const struct known *k)
 {
 	struct tensor had;
 	int r = model__tensor_at(env->model, (uint32_t)s->pid, k->at, t->name->at.bytes, &had);
@@ -98,7 +98,7 @@ static int is_said(const struct said_env *env, const struct said *s, const struc
 /* A module that is gone has no name; a look that could not read everything proves nothing about that. */
 static void forget_gone(struct said_env *env, struct said *s, const struct py_look *look)
 {
-	int has_names = look->told_modules_cnt != 0;
+	int has_names = look->reported_modules_cnt != 0;
 
 	for (uint32_t i = 0; i < s->modules.map.cnt; i++) {
 		struct known *k = map__at(&s->modules.map, i);
@@ -114,12 +114,12 @@ static void forget_gone(struct said_env *env, struct said *s, const struct py_lo
 static void say_modules(struct said_env *env, struct said *s, const struct py_reader *r, const struct py_look *look,
 			uint64_t now_ns)
 {
-	if (!known_set__has_room(&s->modules, look->told_modules_cnt)) {
+	if (!known_set__has_room(&s->modules, look->reported_modules_cnt)) {
 		forget_modules(env, s); /* all are reported again then */
-		known_set__begin(&s->modules, look->told_modules_cnt);
+		known_set__begin(&s->modules, look->reported_modules_cnt);
 	}
-	for (size_t i = 0; i < look->told_modules_cnt; i++) {
-		const struct py_told_module *t = &look->told_modules[i];
+	for (size_t i = 0; i < look->reported_modules_cnt; i++) {
+		const struct py_reported_module *t = &look->reported_modules[i];
 		struct known *k = map__put(&s->modules.map, t->at->obj);
 		int is_same = k && k->hash == t->hash;
 
@@ -151,11 +151,11 @@ static int is_count(const struct py_reader *r, const struct py_name *n)
 
 static void find_count(struct said *s, const struct py_reader *r, const struct py_look *look)
 {
-	if (!look->told_cnt)
+	if (!look->reported_cnt)
 		return;
 	s->count = (struct said_count){ 0 };
-	for (size_t i = 0; i < look->told_cnt && !s->count.addr; i++) {
-		const struct py_name *n = look->told[i].name;
+	for (size_t i = 0; i < look->reported_cnt && !s->count.addr; i++) {
+		const struct py_name *n = look->reported[i].name;
 
 		if (is_count(r, n))
 			s->count = (struct said_count){ .addr = n->at.data, .dtype = n->at.dtype };
@@ -173,10 +173,10 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 	find_count(s, r, look);
 	if (age > UINT8_MAX) /* too long ago: the next look reports it */
 		return;
-	if (!known_set__has_room(&s->tensors, look->told_cnt))
-		known_set__begin(&s->tensors, look->told_cnt);
-	for (size_t i = 0; i < look->told_cnt; i++) {
-		const struct py_told *t = &look->told[i];
+	if (!known_set__has_room(&s->tensors, look->reported_cnt))
+		known_set__begin(&s->tensors, look->reported_cnt);
+	for (size_t i = 0; i < look->reported_cnt; i++) {
+		const struct py_reported *t = &look->reported[i];
 		struct known *k = map__put(&s->tensors.map, t->name->at.data);
 
 		if (!k)

@@ -50,10 +50,10 @@ void usage__push_rss(const struct usage *u, struct process *p, int all)
 	is_peak = p->usage.rss_high && now.high > p->usage.rss_high && now.high > total && is_step(now.high, total);
 	p->usage.rss_high = now.high;
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++) {
-		if (!all && !is_peak && !is_step(bytes[i], p->usage.rss_told[i]))
+		if (!all && !is_peak && !is_step(bytes[i], p->usage.rss_reported[i]))
 			continue;
 		usage__push_rss_kind(u, p, i, bytes[i]);
-		p->usage.rss_told[i] = bytes[i];
+		p->usage.rss_reported[i] = bytes[i];
 	}
 	if (!is_peak)
 		return;

@@ -143,7 +143,7 @@ static void windows__give_up(struct windows *w)
 	double least = b->price_ns / (double)BUDGET_HOUR_NS; /* one an hour */
 	char text[240];
 
-	w->is_told = true;
+	w->is_reported = true;
 	if (b->watch >= b->share)
 		snprintf(text, sizeof(text), "what stays set between windows costs the job some %.3g %%, and %.3g %% are "
 			 "allowed: there are no windows; --max-overhead %g would pay for some", 100 * b->watch,
@@ -179,7 +179,7 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 		budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
 	is_known = paid__is_measured(paid) || levels__has_waited(&w->levels, seen);
 	may_go = w->is_expensive && !w->is_low; /* marks may be removed, and then more is left for windows */
-	if (!w->is_told && is_known && !may_go && budget__may(b) == UINT64_MAX)
+	if (!w->is_reported && is_known && !may_go && budget__may(b) == UINT64_MAX)
 		windows__give_up(w);
 	return paid__is_measured(paid);
 }
@@ -189,7 +189,7 @@ bool windows__cost_too_much(struct windows *w)
 	char text[200];
 	uint64_t probe_ns, cpu_ns;
 
-	if (w->is_own && (w->levels.is_off || w->is_told_expensive)) /* this was reported */
+	if (w->is_own && (w->levels.is_off || w->is_reported_expensive)) /* this was reported */
 		return false;
 	if (!w->levels.is_off && !w->is_low) {
 		w->overhead.at_ns = 0;
@@ -200,7 +200,7 @@ bool windows__cost_too_much(struct windows *w)
 		return false;
 	if (!w->is_own)
 		return true;
-	w->is_told_expensive = true;
+	w->is_reported_expensive = true;
 	snprintf(text, sizeof(text), "what stays set between windows takes %.3g %% of the job's CPU time, more than the "
 		 "%.3g %% that are meant: it goes on; --max-overhead %g detaches instead", 100 * w->overhead.share,
 		 100 * w->overhead.limit, 100 * w->overhead.limit);

@@ -29,8 +29,8 @@ struct windows {
 	struct overhead overhead; /* of what is set where windows do not make up for it */
 	bool is_expensive; /* marks of steps */
 	bool is_low; /* levels__is_low, as of the latest turn */
-	bool is_quiet, is_told; /* told: it was reported that there will be no more windows */
-	bool is_told_expensive; /* reported: a budget of our own is not held */
+	bool is_quiet, is_reported; /* the latter: it was said that there will be no more windows */
+	bool is_reported_expensive; /* reported: a budget of our own is not held */
 	bool is_own; /* the budget is the default: where there can be no windows, everything is traced */
 	struct windows_marks {
 		uint64_t rss_high, gpu_high; /* highest so far */

@@ -62,7 +62,7 @@ static struct growth_clock clock_now(const struct model *m, const struct proc *p
 /* A process that builds a model or loads weights grows, and has made no step yet. Of an ended one no more can be known. */
 static uint32_t ticks_least(const struct model *m, const struct proc *p, const struct growth_clock *c)
 {
-	bool may_load = c->kind == GROWTH_BY_TIME && !p->gone && !m->told.ended;
+	bool may_load = c->kind == GROWTH_BY_TIME && !p->gone && !m->reported.ended;
 
 	return may_load ? REPORT_LOADING_NS / GROWTH_TICK_NS : GROWTH_TICKS_MIN;
 }
@@ -211,7 +211,7 @@ static uint64_t lost_events(const struct model *m)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < sizeof(reasons); i++)
-		sum += m->told.lost[reasons[i]] < UINT32_MAX ? m->told.lost[reasons[i]] : UINT32_MAX;
+		sum += m->reported.lost[reasons[i]] < UINT32_MAX ? m->reported.lost[reasons[i]] : UINT32_MAX;
 	return sum;
 }
 
@@ -466,7 +466,7 @@ void growth__held(struct model *m, const struct event *ev)
 	const struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
 	const struct growth_row *row = b ? growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) : NULL;
 
-	holders__told(&m->holders, ev, row ? &row->key : NULL);
+	holders__reported(&m->holders, ev, row ? &row->key : NULL);
 }
 
 int growth__report(const struct model *m, size_t top, struct report *r)

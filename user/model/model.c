@@ -62,7 +62,7 @@ void model__free(struct model *m)
 	graph__free(m->graph);
 	gpu__free(m->gpu);
 	free(m->ooms);
-	told__done(&m->told);
+	reported__done(&m->reported);
 	model__levels_done(m);
 	sampled__done(&m->steps_made);
 	free(m->kinds);
@@ -137,7 +137,7 @@ static void model__stack_at(struct model *m, const struct event *ev)
 static void model__caught(struct model *m, const struct event *ev)
 {
 	if (stackset__has(&m->stacks, ev->size)) /* else its frames were lost: no loss of the trace's */
-		caught__told(&m->caught, ev);
+		caught__reported(&m->caught, ev);
 }
 
 static void model__handle_stack(struct model *m, const struct event *ev)
@@ -196,13 +196,13 @@ static bool model__is_again(const struct thread *t, const struct event *ev, uint
 	return ev->kind == MT_EV_OP && (ev->flags & MT_OP_BY_HASH) && under && under->kind == MT_EV_OP && under->row == row;
 }
 
-static void model__told_cover(struct model *m, const struct event *ev)
+static void model__reported_cover(struct model *m, const struct event *ev)
 {
 	const char *source = names__get(m->names, ev->name);
 	struct proc *p = procs__find(&m->procs, ev->pid);
 	bool is_flow = !strcmp(source, "flow");
 
-	told__handle(&m->told, ev);
+	reported__handle(&m->reported, ev);
 	m->flow_covered |= ev->size && is_flow;
 	if (!p || !p->listed || !ev->size)
 		return;
@@ -496,7 +496,7 @@ static void model__read(struct model *m, const struct event *ev)
 
 static void model__place(struct model *m, const struct event *ev)
 {
-	if (places__told(&m->places, &m->ops, ev) && m->graph)
+	if (places__reported(&m->places, &m->ops, ev) && m->graph)
 		graph__placed(m->graph, ev->name, places__made(&m->places, ev->name));
 }
 
@@ -564,7 +564,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 }
 
 /* Without the regions of optimizers their state has to be found by another rule (flow_rules.c). */
-static void model__told_site(struct model *m, const struct event *ev)
+static void model__reported_site(struct model *m, const struct event *ev)
 {
 	struct proc *p = ev->size ? procs__find(&m->procs, ev->pid) : NULL;
 
@@ -628,7 +628,7 @@ int model__handle(void *model, const struct event *ev)
 	case EV_IDLE:
 	case EV_LATE_OP:
 		model__paid_read(m, ev);
-		told__handle(&m->told, ev);
+		reported__handle(&m->reported, ev);
 		break;
 	case EV_LEVEL: case EV_PAUSE:
 		model__level(m, ev);
@@ -637,14 +637,14 @@ int model__handle(void *model, const struct event *ev)
 		model__attach(m, ev);
 		break;
 	case EV_SITE:
-		told__handle(&m->told, ev);
-		model__told_site(m, ev);
+		reported__handle(&m->reported, ev);
+		model__reported_site(m, ev);
 		break;
 	case EV_COVER:
-		model__told_cover(m, ev);
+		model__reported_cover(m, ev);
 		break;
 	case EV_END:
-		told__handle(&m->told, ev);
+		reported__handle(&m->reported, ev);
 		if (m->graph)
 			graph__finish(m->graph);
 		break;

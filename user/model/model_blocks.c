@@ -334,8 +334,8 @@ static uint8_t model__whose(const struct model *m, const struct event *ev)
 
 void model__take(struct model *m, const struct event *in)
 {
-	struct event told = *in;
-	const struct event *ev = &told;
+	struct event reported = *in;
+	const struct event *ev = &reported;
 	struct device *d;
 	struct thread *t;
 	struct block b;
@@ -344,7 +344,7 @@ void model__take(struct model *m, const struct event *in)
 		return;
 	freed__note(&m->freed, ev->pid, ev->addr, m->now_ns);
 	if (ev->dev == MT_DEV_NONE)
-		told.dev = model__whose(m, ev);
+		reported.dev = model__whose(m, ev);
 	d = model__device(m, ev->dev);
 	t = d ? model__thread(m, ev) : NULL;
 	if (!t)

@@ -48,7 +48,7 @@ void model__compiled(struct model *m, const struct event *ev)
 	bool knows = find_bytes(m, p, begin_ns, begin_ns + ev->took_ns, &at);
 	struct tl_event tl = model__tl_of(m, ev, TL_COMPILED);
 
-	k = compiles__told(&m->compiles, m->names, ev, m->start_ts_ns, knows ? &at : NULL);
+	k = compiles__reported(&m->compiles, m->names, ev, m->start_ts_ns, knows ? &at : NULL);
 	if (!k)
 		return;
 	tl.tid = 0;

@@ -44,7 +44,8 @@ void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uin
 		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
 		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
 		.stack = stack,
-		.module = module->path, .root = module->root, .module_number = module->told ? 0 : b->module, .phase = b->phase,
+		.module = module->path, .root = module->root, .module_number = module->reported ? 0 : b->module,
+		.phase = b->phase,
 	};
 	if (m->learned && (kind == TL_CREATE || kind == TL_DESTROY) && model__learned_of(m, b, &learned))
 		tl.learned = &learned;

@@ -182,10 +182,10 @@ static void tell_pinned(void *ctx, const struct pinned *p)
 					   .id = p->number, .version = !p->is_end, .pid = p->pid, .dev = MT_DEV_HOST });
 }
 
-void model__handle_gpu(struct model *m, const struct event *told)
+void model__handle_gpu(struct model *m, const struct event *reported)
 {
-	const struct proc *p = procs__find(&m->procs, told->pid);
-	struct event at = *told, *ev = &at;
+	const struct proc *p = procs__find(&m->procs, reported->pid);
+	struct event at = *reported, *ev = &at;
 	bool full = false, had_totals;
 
 	if (p && p->gone == 1)
@@ -211,7 +211,7 @@ void model__handle_gpu(struct model *m, const struct event *told)
 		(void)model__device(m, ev->dev);
 	had_totals = segments__has_totals(m->gpu->segs, ev->pid, ev->dev);
 	if (ev->kind == MT_EV_TOTALS) {
-		gpu__told_totals(m->gpu, ev);
+		gpu__reported_totals(m->gpu, ev);
 		model__tell_totals(m, ev);
 	}
 	if (!segments__event(m->gpu->segs, ev))

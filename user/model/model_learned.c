@@ -31,7 +31,7 @@ static uint8_t cat_of(void *ctx, uint64_t id, uint8_t cat)
 	return now < CAT_MAX ? now : cat;
 }
 
-static void told(void *ctx, const struct learned_alloc *b)
+static void reported(void *ctx, const struct learned_alloc *b)
 {
 	struct model *m = ctx;
 	struct tl_learned learned = model__learned_words(m, &b->what);
@@ -60,7 +60,7 @@ static void model__learned_end(struct model *m)
 
 static void model__learned_begin(struct model *m)
 {
-	m->learned = learned__new(m, cat_of, told);
+	m->learned = learned__new(m, cat_of, reported);
 	for (unsigned i = 0; m->learned && i < m->devs_cnt; i++)
 		learned__live(m->learned, i, m->devs[i]->live, 0);
 }

@@ -475,7 +475,7 @@ void model__paid_read(struct model *m, const struct event *ev)
 {
 	if (ev->kind == EV_SELF && m->levels.cnt == 1)
 		paid__read(&m->levels.samplers[0].paid, &(struct paid_read){ .ts_ns = m->now_ns,
-								      .probe_ns = told__probe_ns(&m->told),
+								      .probe_ns = reported__probe_ns(&m->reported),
 								      .cpu_ns = procs__cpu_ns(&m->procs, UINT64_MAX) });
 }
 

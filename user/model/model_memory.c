@@ -126,7 +126,7 @@ int model__each_module(const struct model *m, event_fn fn, void *ctx)
 				    .size = m->modules.rows[row->parent].addr, .name = row->path, .tid = row->root.v,
 				    .seq = row->class.v };
 
-		if (row->told)
+		if (row->reported)
 			r = fn(ctx, &ev);
 	}
 	return r;

@@ -321,19 +321,19 @@ void model__phase_step(struct model *m, const struct event *ev, struct proc *p)
 void model__module(struct model *m, const struct event *ev)
 {
 	const struct proc *p = procs__find(&m->procs, ev->pid);
-	struct event told = *ev;
+	struct event reported = *ev;
 	bool full;
 
 	if (!ev->pid || !ev->addr || (p && p->gone == 1))
 		return;
-	told.name.v = ev->name.v < NAMES_MAX ? ev->name.v : 0;
-	told.root.v = ev->root.v < NAMES_MAX ? ev->root.v : 0;
-	told.type.v = ev->type.v < NAMES_MAX ? ev->type.v : 0;
-	if (!modules__define(&m->modules, &told))
+	reported.name.v = ev->name.v < NAMES_MAX ? ev->name.v : 0;
+	reported.root.v = ev->root.v < NAMES_MAX ? ev->root.v : 0;
+	reported.type.v = ev->type.v < NAMES_MAX ? ev->type.v : 0;
+	if (!modules__define(&m->modules, &reported))
 		m->lost[MT_LOSS_NAMES]++;
 	else if (m->timeline_nodes)
-		model__tell(m, &(struct tl_event){ .ts_ns = m->now_ns, .kind = TL_MODULE, .pid = ev->pid, .op = told.name,
-						   .region = told.root,
+		model__tell(m, &(struct tl_event){ .ts_ns = m->now_ns, .kind = TL_MODULE, .pid = ev->pid, .op = reported.name,
+						   .region = reported.root,
 						   .id = modules__at(&m->modules, ev->pid, ev->addr, &full) });
 }
 

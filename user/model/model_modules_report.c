@@ -78,7 +78,7 @@ static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t d
 	*ret = (struct report_module){
 		.pid = r->pid, .parent = parent, .depth = depth, .row = row, .calls = r->calls, .activation = r->made.peak,
 		.activation_live = r->made.live, .input = r->in.most, .output = r->out.most, .peak_forward = r->peak_forward,
-		.peak_backward = r->peak_backward, .name = r->told ? strdup(names__get(m->names, r->path)) : NULL,
+		.peak_backward = r->peak_backward, .name = r->reported ? strdup(names__get(m->names, r->path)) : NULL,
 		.root = strdup(names__get(m->names, r->root)), .class = strdup(names__get(m->names, r->class)),
 	};
 	own_sum(m, row, &ret->own);
@@ -86,7 +86,7 @@ static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t d
 		ret->kinds[k] = r->kinds[k].peak;
 		ret->kinds_live[k] = r->kinds[k].live;
 	}
-	return ret->root && ret->class && (ret->name || !r->told) ? 0 : -ENOMEM;
+	return ret->root && ret->class && (ret->name || !r->reported) ? 0 : -ENOMEM;
 }
 
 /* Children by parent, in the order of named_modules(); rows come with the first allocation. */
@@ -214,12 +214,12 @@ static int fill_op(const struct model *m, const struct op_module *o, struct repo
 	*ret = (struct report_op_module){
 		.pid = row->pid, .alloc_count = o->alloc_count, .alloc_bytes = o->alloc_bytes,
 		.op = strdup(names__get(m->names, m->ops.rows[op_module__op(o)].name)),
-		.module = row->told ? strdup(names__get(m->names, row->path)) : NULL,
-		.root = row->told ? strdup(names__get(m->names, row->root)) : NULL,
+		.module = row->reported ? strdup(names__get(m->names, row->path)) : NULL,
+		.root = row->reported ? strdup(names__get(m->names, row->root)) : NULL,
 		.has_module = op_module__module(o) != 0,
 	};
 	memcpy(ret->by_phase, o->by_phase, sizeof(ret->by_phase));
-	return ret->op && (!row->told || (ret->module && ret->root)) ? 0 : -ENOMEM;
+	return ret->op && (!row->reported || (ret->module && ret->root)) ? 0 : -ENOMEM;
 }
 
 /* Rows of operators that are shown as another one are added to that: how many pairs are left. */

@@ -51,8 +51,8 @@ struct oom_log {
 	size_t cnt;
 	uint64_t total;
 	uint64_t kills, kill_ts_ns; /* processes taken by the kernel's OOM killer; when that grew */
-	bool kills_told;
-	bool victims_told; /* each has a mark: without one it was not the OOM killer */
+	bool kills_reported;
+	bool victims_reported; /* each has a mark: without one it was not the OOM killer */
 };
 
 static struct oom_log *model__log(struct model *m)
@@ -289,7 +289,7 @@ void model__oom_retried(struct model *m, const struct event *ev)
 /* By time alone: only where the kernel does not report its victims. */
 static bool oom_log__guesses(const struct oom_log *l)
 {
-	return !l->victims_told;
+	return !l->victims_reported;
 }
 
 void model__oom_victim(struct model *m, const struct event *ev)
@@ -299,7 +299,7 @@ void model__oom_victim(struct model *m, const struct event *ev)
 	if (p)
 		p->oom_victim = true;
 	if (model__log(m))
-		m->ooms->victims_told = true;
+		m->ooms->victims_reported = true;
 }
 
 void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status)
@@ -325,10 +325,10 @@ void model__oom_kills(struct model *m, const struct event *ev)
 
 	if (!l)
 		return;
-	grew = l->kills_told && ev->size > l->kills;
-	l->kills_told = true;
+	grew = l->kills_reported && ev->size > l->kills;
+	l->kills_reported = true;
 	l->kills = ev->size;
-	l->victims_told |= ev->flags == 1;
+	l->victims_reported |= ev->flags == 1;
 	if (!grew || !oom_log__guesses(l))
 		return;
 	l->kill_ts_ns = m->now_ns;

@@ -51,7 +51,7 @@ int model__report_block(const struct model *m, const struct peak_freed *f, struc
 {
 	const struct peak_freed now = f->path.v ? *f : model__with_name(m, &f->block);
 	const struct block *b = &f->block;
-	const struct module_row *made_by = b->module && m->modules.rows[b->module].told ? &m->modules.rows[b->module] : NULL;
+	const struct module_row *row = &m->modules.rows[b->module], *made_by = b->module && row->reported ? row : NULL;
 
 	*ret = (struct report_block){
 		.id = b->id, .ptr = b->ptr, .size = b->size, .allocated_ts_ns = b->allocated_ts_ns, .pid = b->pid,

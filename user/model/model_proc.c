@@ -105,11 +105,11 @@ static void model__proc(struct model *m, const struct event *ev)
 	struct proc *p = procs__find(&m->procs, ev->pid);
 	bool full = false;
 
-	if (ev->pid == m->told.main_pid) {
+	if (ev->pid == m->reported.main_pid) {
 		m->main_comm = ev->name;
 		m->main_cmdline = (name_id){ ev->addr < NAMES_MAX ? (uint32_t)ev->addr : 0 };
 	}
-	if (p && p->gone != 1 && p->told && ev->flags != EV_PROC_EXECED && ev->size && p->start_ns &&
+	if (p && p->gone != 1 && p->reported && ev->flags != EV_PROC_EXECED && ev->size && p->start_ns &&
 	    p->start_ns != ev->size)
 		model__exited(m, ev->pid, p); /* the pid is another process's now */
 	p = procs__find(&m->procs, ev->pid);
@@ -124,7 +124,7 @@ static void model__proc(struct model *m, const struct event *ev)
 	m->lost[MT_LOSS_THREADS] += full;
 	if (!p->listed)
 		return;
-	p->told = true;
+	p->reported = true;
 	p->gone = 0;
 	p->ppid = ev->aux ? ev->aux : p->ppid;
 	p->how = ev->flags;
@@ -183,7 +183,7 @@ static void model__comm(struct model *m, const struct event *ev, struct proc *p)
 		return; /* a thread's own name */
 	if (p->listed)
 		p->comm = ev->name;
-	if (ev->pid == m->told.main_pid)
+	if (ev->pid == m->reported.main_pid)
 		m->main_comm = ev->name;
 }
 

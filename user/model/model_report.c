@@ -318,13 +318,13 @@ static int by_fired(const void *a, const void *b)
 
 static int model__report_symbols(const struct model *m, struct report_probes *r)
 {
-	const struct told *t = &m->told;
+	const struct reported *t = &m->reported;
 
 	r->symbols = array_of(t->symbols_cnt, sizeof(*r->symbols));
 	if (!r->symbols)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->symbols_cnt; i++) {
-		const struct told_symbol *s = &t->symbols[i];
+		const struct reported_symbol *s = &t->symbols[i];
 		size_t key = (size_t)s->name.v * 2;
 		uint64_t fired = s->fired;
 
@@ -354,8 +354,8 @@ static void model__report_price(const struct model *m, struct report_price *ret)
 
 static int model__report_idle(const struct model *m, struct report_probes *r)
 {
-	const struct told *t = &m->told;
-	size_t cnt = t->late_cnt < TOLD_LATE_MAX ? (size_t)t->late_cnt : TOLD_LATE_MAX;
+	const struct reported *t = &m->reported;
+	size_t cnt = t->late_cnt < REPORTED_LATE_MAX ? (size_t)t->late_cnt : REPORTED_LATE_MAX;
 
 	r->attach = m->attach;
 	r->idle_ts_ns = t->idle_ts_ns;
@@ -366,7 +366,7 @@ static int model__report_idle(const struct model *m, struct report_probes *r)
 	if (!r->late_ops)
 		return -ENOMEM;
 	for (size_t i = 0; i < cnt; i++) {
-		const struct told_late *l = &t->late[i];
+		const struct reported_late *l = &t->late[i];
 
 		r->late_ops[r->late_ops_cnt++] = (struct report_late_op){
 			.name = copy_name(m, l->name), .pid = l->pid, .ts_ns = l->ts_ns, .missed_ns = l->missed_ns };
@@ -376,16 +376,16 @@ static int model__report_idle(const struct model *m, struct report_probes *r)
 	return 0;
 }
 
-static int model__report_told(const struct model *m, struct report *r)
+static int model__report_reported(const struct model *m, struct report *r)
 {
-	const struct told *t = &m->told;
+	const struct reported *t = &m->reported;
 
 	r->probes.covers = array_of(t->covers_cnt, sizeof(*r->probes.covers));
 	r->run.notes = array_of(t->notes_cnt, sizeof(*r->run.notes));
 	if (!r->probes.covers || !r->run.notes)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->covers_cnt; i++) {
-		const struct told_cover *c = &t->covers[i];
+		const struct reported_cover *c = &t->covers[i];
 
 		r->probes.covers[i] = (struct report_cover){ .pid = c->pid, .found = c->found,
 			.attached = c->attached, .source = copy_name(m, c->source) };
@@ -403,7 +403,7 @@ static int model__report_told(const struct model *m, struct report *r)
 
 void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns)
 {
-	*ret_probe_ns = told__probe_ns(&m->told);
+	*ret_probe_ns = reported__probe_ns(&m->reported);
 	*ret_cpu_ns = procs__cpu_ns(&m->procs, UINT64_MAX);
 }
 
@@ -413,7 +413,7 @@ void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *re
  */
 static double model__overhead_most(const struct model *m)
 {
-	uint64_t probe_ns, cpu_ns, self_ns = m->told.self_cpu_ns, took = m->now_ns - m->start_ts_ns, serial_ns;
+	uint64_t probe_ns, cpu_ns, self_ns = m->reported.self_cpu_ns, took = m->now_ns - m->start_ts_ns, serial_ns;
 	double most;
 
 	model__overhead(m, &probe_ns, &cpu_ns);
@@ -426,13 +426,13 @@ static void model__report_cost(const struct model *m, struct report_cost *r)
 {
 	model__report_price(m, &r->price);
 	for (int i = 0; i < MT_PROG_MAX; i++) {
-		r->programs[i].hits = m->told.costs[i].hits;
-		r->programs[i].ns = m->told.costs[i].ns;
+		r->programs[i].hits = m->reported.costs[i].hits;
+		r->programs[i].ns = m->reported.costs[i].ns;
 		r->hits += r->programs[i].hits;
 	}
 	model__overhead(m, &r->ns, &r->target_cpu_ns);
-	r->self_rss = m->told.self_rss;
-	r->self_cpu_ns = m->told.self_cpu_ns;
+	r->self_rss = m->reported.self_rss;
+	r->self_cpu_ns = m->reported.self_cpu_ns;
 	if (!r->target_cpu_ns)
 		return;
 	r->share = (double)r->ns / (double)r->target_cpu_ns;
@@ -443,10 +443,10 @@ static int model__report_head(const struct model *m, struct report *r)
 {
 	r->run.start_ts_ns = m->start_ts_ns;
 	r->run.end_ts_ns = m->now_ns;
-	r->run.epoch_off_ns = m->told.epoch_off_ns;
-	r->run.pid = m->told.main_pid;
-	r->run.ended = m->told.ended;
-	r->run.end_reason = m->told.end_reason;
+	r->run.epoch_off_ns = m->reported.epoch_off_ns;
+	r->run.pid = m->reported.main_pid;
+	r->run.ended = m->reported.ended;
+	r->run.end_reason = m->reported.end_reason;
 	r->marks.steps_total = model__steps(m);
 	memcpy(r->run.events, m->events, sizeof(r->run.events));
 	r->has_flow = m->graph != NULL;
@@ -454,9 +454,9 @@ static int model__report_head(const struct model *m, struct report *r)
 	if (m->graph)
 		graph__report(m->graph, &r->flow);
 	for (int i = 0; i < MT_LOSS_MAX; i++)
-		r->run.lost[i] = m->told.lost[i] + m->lost[i];
+		r->run.lost[i] = m->reported.lost[i] + m->lost[i];
 	r->run.lost[MT_LOSS_NAMES] += m->ops.overflow + m->regions.overflow + m->modules.held.overflow;
-	r->run.host = copy_name(m, m->told.host);
+	r->run.host = copy_name(m, m->reported.host);
 	r->run.comm = copy_name(m, m->main_comm);
 	r->run.cmdline = copy_name(m, m->main_cmdline);
 	return r->run.host && r->run.comm && r->run.cmdline ? 0 : -ENOMEM;
@@ -490,7 +490,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = model__report_head(m, r);
 	err = err ? err : model__report_sampling(m, &r->sampling);
 	model__report_cost(m, &r->cost);
-	err = err ? err : model__report_told(m, r);
+	err = err ? err : model__report_reported(m, r);
 	err = err ? err : model__report_devs(m, r);
 	err = err ? err : model__oom_report(m, r);
 	err = err ? err : model__report_ops(m, top, r);

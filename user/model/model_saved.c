@@ -110,7 +110,7 @@ void model__saved_read(struct model *m, struct thread *t, const struct event *ev
 		k = saved__add(s, b);
 		if (!k)
 			return;
-		k->is_other = ev->kind == EV_ARG && t->frames[ev->depth - 1].told != MT_EV_OP; /* a node's own argument */
+		k->is_other = ev->kind == EV_ARG && t->frames[ev->depth - 1].reported != MT_EV_OP; /* a node's own argument */
 	}
 	has_it(m, t, k, node);
 }

@@ -154,17 +154,17 @@ static int fill_row(const struct model *m, const struct kept *kept, struct repor
 	pattern_of(names__get(m->names, inner->path), around, sizeof(around));
 	*ret = (struct report_saved_row){
 		.pid = kept->p->pid, .dev = k->dev, .has_module = k->module != 0,
-		.module = row->told ? strdup(pattern) : NULL,
-		.root = row->told ? strdup(names__get(m->names, row->root)) : NULL,
-		.recompute = inner->told ? strdup(around) : NULL,
+		.module = row->reported ? strdup(pattern) : NULL,
+		.root = row->reported ? strdup(names__get(m->names, row->root)) : NULL,
+		.recompute = inner->reported ? strdup(around) : NULL,
 		.class = strdup(names__get(m->names, row->class)),
 		.op = strdup(names__get(m->names, m->ops.rows[k->op].name)),
 		.region = strdup(names__get(m->names, m->regions.rows[k->region].name)),
 		.node = strdup(names__get(m->names, m->regions.rows[k->node].name)),
 	};
-	if (!ret->class || !ret->op || !ret->region || !ret->node || (inner->told && !ret->recompute))
+	if (!ret->class || !ret->op || !ret->region || !ret->node || (inner->reported && !ret->recompute))
 		return -ENOMEM;
-	return !row->told || (ret->module && ret->root) ? 0 : -ENOMEM;
+	return !row->reported || (ret->module && ret->root) ? 0 : -ENOMEM;
 }
 
 static int place_cmp(const void *pa, const void *pb)

@@ -26,7 +26,7 @@
 #include "model/core/tally.h"
 #include "model/core/tensors.h"
 #include "model/core/threads.h"
-#include "model/core/told.h"
+#include "model/core/reported.h"
 #include "model/model.h"
 #include "model/model_levels.h"
 
@@ -54,7 +54,7 @@ struct model {
 	uint64_t last_id;	      /* of a block */
 	uint64_t steps;		      /* STEP marks */
 	uint64_t events[256];
-	uint64_t lost[MT_LOSS_MAX]; /* counted here; those from EV_LOSS are in `told` */
+	uint64_t lost[MT_LOSS_MAX]; /* counted here; those from EV_LOSS are in `reported` */
 
 	struct thread *last; /* the thread of the event before, or NULL */
 	struct thread spare; /* when memory for a thread ran out */
@@ -75,7 +75,7 @@ struct model {
 	uint8_t dev_idx[256]; /* + 1; 0 = not seen yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
-	struct told told;
+	struct reported reported;
 	struct levels levels;
 	struct gaps gaps;
 	struct gaps pauses; /* those of them of which nothing at all is known, RSS neither (EV_PAUSE) */

@@ -56,10 +56,10 @@ struct py_reader {
 	int can_be_same; /* the last walk's names would be the next one's, if nothing changes */
 	int is_same;	 /* this look's names are that walk's */
 	unsigned unlike; /* looks in a row that had to walk */
-	struct py_told *told;
-	size_t told_cap;
-	struct py_told_module *modules_told;
-	size_t modules_told_cap;
+	struct py_reported *reported;
+	size_t reported_cap;
+	struct py_reported_module *modules_reported;
+	size_t modules_reported_cap;
 	struct map classes; /* struct class_name */
 	uint64_t compiles; /* where torch.compile's list is; 0: nowhere */
 };
@@ -68,8 +68,8 @@ struct py_reader {
 #define READER_CLASSES_MAX 2048u
 
 /* `before` has a row or two for each name and module, and up to three slots of half a row. */
-_Static_assert(sizeof(struct py_told) + 4 * sizeof(struct before) <= WALK_TOLD_BYTES &&
-		       sizeof(struct py_told_module) + 4 * sizeof(struct before) <= WALK_TOLD_BYTES,
+_Static_assert(sizeof(struct py_reported) + 4 * sizeof(struct before) <= WALK_REPORTED_BYTES &&
+		       sizeof(struct py_reported_module) + 4 * sizeof(struct before) <= WALK_REPORTED_BYTES,
 	       "what is kept of a name outside the walk");
 
 struct class_name {
@@ -133,8 +133,8 @@ void py_reader__free(struct py_reader *r)
 	free(r->optimizers);
 	free(r->roots);
 	map__done(&r->before);
-	free(r->told);
-	free(r->modules_told);
+	free(r->reported);
+	free(r->modules_reported);
 	forget_classes(r);
 	map__done(&r->classes);
 	free(r);
@@ -476,13 +476,13 @@ static int choose(struct py_reader *r, struct py_look *look)
 {
 	struct root *root = NULL, *of = NULL;
 
-	if (r->told_cap < r->walk.names_cnt) {
-		struct py_told *told = reallocarray(r->told, r->walk.names_cnt, sizeof(*told));
+	if (r->reported_cap < r->walk.names_cnt) {
+		struct py_reported *reported = reallocarray(r->reported, r->walk.names_cnt, sizeof(*reported));
 
-		if (!told)
+		if (!reported)
 			return -ENOMEM;
-		r->told = told;
-		r->told_cap = r->walk.names_cnt;
+		r->reported = reported;
+		r->reported_cap = r->walk.names_cnt;
 	}
 	py__fresh(&r->py); /* for gradients, and for roots */
 	if (r->was_whole)
@@ -505,9 +505,10 @@ static int choose(struct py_reader *r, struct py_look *look)
 		if (!root || !root->is_sure || !is_same || (n->kind == EV_TENSOR_GRADIENT && !walk__is_gradient(&r->walk, n)))
 			look->held_back++;
 		else
-			r->told[look->told_cnt++] = (struct py_told){ n, root->label, label_of(r, n->of_root, &of), hash };
+			r->reported[look->reported_cnt++] =
+				(struct py_reported){ n, root->label, label_of(r, n->of_root, &of), hash };
 	}
-	look->told = r->told;
+	look->reported = r->reported;
 	return 0;
 }
 
@@ -532,13 +533,13 @@ static int choose_modules(struct py_reader *r, struct py_look *look)
 {
 	struct root *root = NULL;
 
-	if (r->modules_told_cap < r->walk.paths_cnt) {
-		struct py_told_module *told = reallocarray(r->modules_told, r->walk.paths_cnt, sizeof(*told));
+	if (r->modules_reported_cap < r->walk.paths_cnt) {
+		struct py_reported_module *reported = reallocarray(r->modules_reported, r->walk.paths_cnt, sizeof(*reported));
 
-		if (!told)
+		if (!reported)
 			return -ENOMEM;
-		r->modules_told = told;
-		r->modules_told_cap = r->walk.paths_cnt;
+		r->modules_reported = reported;
+		r->modules_reported_cap = r->walk.paths_cnt;
 	}
 	for (size_t i = 0; i < r->walk.paths_cnt; i++) {
 		struct py_module *m = &r->walk.paths[i];
@@ -552,9 +553,10 @@ static int choose_modules(struct py_reader *r, struct py_look *look)
 		if (root && !root->seen)
 			see_root(r, root);
 		if (root && root->is_sure && class && (r->is_same || was_before(r, m->obj, hash)))
-			r->modules_told[look->told_modules_cnt++] = (struct py_told_module){ m, root->label, class, hash };
+			r->modules_reported[look->reported_modules_cnt++] =
+				(struct py_reported_module){ m, root->label, class, hash };
 	}
-	look->told_modules = r->modules_told;
+	look->reported_modules = r->modules_reported;
 	return 0;
 }
 

@@ -37,14 +37,14 @@ struct py_reader_opts {
 
 #define READER_ROOTS_MAX 512
 
-struct py_told {
+struct py_reported {
 	const struct py_name *name; /* its texts: py_reader__text, py_storage__type_text */
 	const char *root;	    /* class of the root, "#2" behind the second one of that class */
 	const char *of;		    /* of an optimizer's state: its parameter's root; NULL: not known */
 	uint64_t hash;		    /* of all that was found */
 };
 
-struct py_told_module {
+struct py_reported_module {
 	const struct py_module *at; /* its path: py_reader__text */
 	const char *root;	    /* as above */
 	const char *class;
@@ -54,10 +54,10 @@ struct py_told_module {
 enum py_look_kind { PY_LOOK_KNOWN = 0, PY_LOOK_ALL = 1 }; /* the modules of the last look; all that there are */
 
 struct py_look {
-	struct py_told *told; /* good until the next look */
-	size_t told_cnt;
-	struct py_told_module *told_modules; /* each behind the one that it is in */
-	size_t told_modules_cnt;
+	struct py_reported *reported; /* good until the next look */
+	size_t reported_cnt;
+	struct py_reported_module *reported_modules; /* each behind the one that it is in */
+	size_t reported_modules_cnt;
 	uint32_t held_back; /* found, but not the same as in the look before */
 	uint32_t modules, roots, optimizers, circles, torn, full, nameless;
 	uint32_t others;    /* interpreters that have imported torch, too: only the oldest one's names are reported */

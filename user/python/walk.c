@@ -67,8 +67,8 @@ static size_t has_room_for(const struct walk *w)
 	if (!s)
 		return 0;
 	return maps_bytes(s) + s->modules_cap * sizeof(*s->modules) + s->members_cap * sizeof(*s->members) +
-	       s->parameters_cap * sizeof(*s->parameters) + w->names_cap * (sizeof(*w->names) + WALK_TOLD_BYTES) +
-	       w->paths_cap * (sizeof(*w->paths) + WALK_TOLD_BYTES) + w->text_cap;
+	       s->parameters_cap * sizeof(*s->parameters) + w->names_cap * (sizeof(*w->names) + WALK_REPORTED_BYTES) +
+	       w->paths_cap * (sizeof(*w->paths) + WALK_REPORTED_BYTES) + w->text_cap;
 }
 
 static struct walk_state *state__new(void)

@@ -27,7 +27,7 @@ enum { WALK_MODULE = 0, WALK_OPTIMIZER = 1, WALK_TENSOR = 2 };
  * with gradients and AdamW's state takes 130 MB. With the trace of a look (python/snap.h) it is 256 MiB.
  */
 #define WALK_BYTES_MAX (192u << 20)
-#define WALK_TOLD_BYTES 96
+#define WALK_REPORTED_BYTES 96
 
 struct py_name {
 	struct py_storage at;

@@ -37,7 +37,7 @@ int walk__add_name(struct walk *w, const struct py_name *n)
 	}
 	if (had || walk__get(&w->state->grads, n->at.data))
 		return 0;
-	r = walk__keep(w, WALK_TOLD_BYTES);
+	r = walk__keep(w, WALK_REPORTED_BYTES);
 	r = r ? r : walk__has_room(w, &w->names, w->names_cnt, &w->names_cap, sizeof(*n));
 	if (r)
 		return r;
@@ -141,7 +141,7 @@ static int add_path(struct walk *w, uint32_t module, uint32_t parent, uint32_t r
 	path[len ? len - 1 : 0] = 0;
 	r = walk__add_text(w, path, &m.path);
 	path[len ? len - 1 : 0] = end;
-	r = r ? r : walk__keep(w, WALK_TOLD_BYTES);
+	r = r ? r : walk__keep(w, WALK_REPORTED_BYTES);
 	r = r ? r : walk__has_room(w, &w->paths, w->paths_cnt, &w->paths_cap, sizeof(m));
 	if (r)
 		return r;

@@ -108,7 +108,7 @@ int recorder__open(struct recorder *r, struct err *err)
 /* --- events ------------------------------------------------------------------------------------ */
 
 /* The first failure is printed; those that follow are counted. */
-static void recorder__told(struct recorder *r, int ret)
+static void recorder__reported(struct recorder *r, int ret)
 {
 	if (ret >= 0 || r->has_failed)
 		return;
@@ -126,7 +126,7 @@ void recorder__add(struct recorder *r, struct model *m, const struct event *ev)
 	if (r->past)
 		past__add(r->past, ev);
 	if (r->writer)
-		recorder__told(r, rec_writer__add(r->writer, ev, r->has_failed ? NULL : &r->err));
+		recorder__reported(r, rec_writer__add(r->writer, ev, r->has_failed ? NULL : &r->err));
 }
 
 /* Prints the reason if it takes longer than DISK_QUIET_NS. */
@@ -153,7 +153,7 @@ int recorder__begin(struct recorder *r, struct err *err)
 		*err = r->err;
 		return ret;
 	}
-	recorder__told(r, ret); /* the disk has filled up during the attach */
+	recorder__reported(r, ret); /* the disk has filled up during the attach */
 	return 0;
 }
 
@@ -375,7 +375,7 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)
 	if (r->window)
 		recorder__tick_window(r, m);
 	if (r->writer && now >= r->flushed_ns + every_ns * 9 / 10) { /* timers are not exact */
-		recorder__told(r, rec_writer__flush(r->writer, r->has_failed ? NULL : &r->err));
+		recorder__reported(r, rec_writer__flush(r->writer, r->has_failed ? NULL : &r->err));
 		r->flushed_ns = now;
 	}
 }
@@ -421,11 +421,11 @@ int recorder__close(struct recorder *r, struct model *m, const char *why, uint64
 	uint64_t nobody_asks[MT_LOSS_MAX] = { 0 };
 
 	lost = lost ? lost : nobody_asks;
-	recorder__told(r, ret);
+	recorder__reported(r, ret);
 	if (r->writer) {
 		ret = recorder__wait(r, r->has_failed ? NULL : &r->err);
 		if (ret != -ETIMEDOUT)
-			recorder__told(r, ret);
+			recorder__reported(r, ret);
 		recorder__tell_lost(r, lost);
 	}
 	ret = r->window ? recorder__close_window(r, m, why) : rec_writer__close(r->writer, &r->err);

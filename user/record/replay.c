@@ -197,7 +197,7 @@ static int report_add_note(struct report *r, const char *text)
 
 static int replay__report(struct replay *p, struct report **ret, struct replay_end *ret_end, struct err *err)
 {
-	uint64_t told, dropped = rec_reader__dropped(p->reader);
+	uint64_t reported, dropped = rec_reader__dropped(p->reader);
 	struct replay_end end;
 	struct report *rep = NULL;
 	int r = replay__make_report(p, p->opts->top, &rep);
@@ -211,9 +211,9 @@ static int replay__report(struct replay *p, struct report **ret, struct replay_e
 		report__free(rep);
 		return err_set(err, r, "making the report: %s", strerror(-r));
 	}
-	told = rep->run.lost[MT_LOSS_RECORDING] + rep->run.lost[MT_LOSS_STALLED];
-	if (dropped > told) /* the last count did not get into the full disk */
-		rep->run.lost[MT_LOSS_RECORDING] += dropped - told;
+	reported = rep->run.lost[MT_LOSS_RECORDING] + rep->run.lost[MT_LOSS_STALLED];
+	if (dropped > reported) /* the last count did not get into the full disk */
+		rep->run.lost[MT_LOSS_RECORDING] += dropped - reported;
 	*ret = rep;
 	*ret_end = end;
 	return 0;

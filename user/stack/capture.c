@@ -35,7 +35,7 @@ struct cap_proc {
 	struct py_mem mem;
 	struct py_runtime rt;
 	uint64_t py_start, py_end; /* code of the interpreter's file */
-	uint8_t has_rt, is_told, is_hopeless;
+	uint8_t has_rt, is_reported, is_hopeless;
 	uint64_t refresh_ns; /* not read again before this time */
 	uint32_t hashes_cnt; /* number of Python frames that it reported */
 };
@@ -192,7 +192,7 @@ static void capture__find_python(struct capture *c, struct cap_proc *p)
 	char text[480];
 	int r;
 
-	if (!c->env.python || p->is_told || p->is_hopeless)
+	if (!c->env.python || p->is_reported || p->is_hopeless)
 		return;
 	if (!p->has_rt) {
 		r = py_runtime__find(&p->rt, p->target, &p->mem, &err);
@@ -212,7 +212,7 @@ static void capture__find_python(struct capture *c, struct cap_proc *p)
 	if (py_runtime__tsd(&p->rt, p->target, &p->mem, &tsd))
 		return;
 	how = capture_how(p->rt.at, &tsd);
-	p->is_told = !c->env.python(c->env.ctx, p->pid, &how);
+	p->is_reported = !c->env.python(c->env.ctx, p->pid, &how);
 }
 
 static struct cap_proc *capture__open(struct capture *c, pid_t pid)
@@ -253,7 +253,7 @@ void capture__end(struct capture *c, pid_t pid)
 	for (size_t i = 0; i < c->procs_cnt; i++) {
 		if (c->procs[i]->pid != pid)
 			continue;
-		if (c->procs[i]->is_told)
+		if (c->procs[i]->is_reported)
 			(void)c->env.python(c->env.ctx, pid, NULL);
 		cap_proc__free(c->procs[i]);
 		c->procs[i] = c->procs[--c->procs_cnt];
@@ -266,7 +266,7 @@ int capture__reads_python(struct capture *c, pid_t pid)
 {
 	const struct cap_proc *p = capture__proc(c, pid);
 
-	return p && p->is_told;
+	return p && p->is_reported;
 }
 
 int capture__has(struct capture *c, pid_t pid)
@@ -305,7 +305,7 @@ static void capture__refresh(struct capture *c, struct cap_proc *p)
 void capture__retry(struct capture *c)
 {
 	for (size_t i = 0; i < c->procs_cnt; i++)
-		if (c->env.python && !c->procs[i]->is_told && !c->procs[i]->is_hopeless)
+		if (c->env.python && !c->procs[i]->is_reported && !c->procs[i]->is_hopeless)
 			capture__refresh(c, c->procs[i]);
 }
 

@@ -17,7 +17,7 @@ enum { T_FRAMES, T_LISTS, T_NODES, T_PAIRS, TABLES };
 struct owner {
 	uint32_t id;
 	uint32_t cnt[TABLES]; /* that it added */
-	uint8_t is_over, is_told;
+	uint8_t is_over, is_reported;
 };
 
 struct list {
@@ -112,9 +112,9 @@ void intern__drop_owner(struct intern *n, uint32_t owner)
 uint32_t intern__next_over(struct intern *n)
 {
 	for (size_t i = 0; i < n->owners_cnt; i++) {
-		if (!n->owners[i].is_over || n->owners[i].is_told)
+		if (!n->owners[i].is_over || n->owners[i].is_reported)
 			continue;
-		n->owners[i].is_told = 1;
+		n->owners[i].is_reported = 1;
 		return n->owners[i].id;
 	}
 	return 0;

@@ -52,7 +52,7 @@ struct cpu_ring {
 };
 
 /* What read(2) returns for an event; lost since 6.0. */
-struct event_told {
+struct event_reported {
 	uint64_t value, running_ns, lost;
 };
 
@@ -118,10 +118,10 @@ static int is_online(const char *list, int cpu)
 /* A CPU that goes offline loses the event for good, even if it is back before the check: the event no longer runs. */
 static int cpu_ring__is_dead(struct cpu_ring *c)
 {
-	struct event_told is;
+	struct event_reported is;
 	uint64_t before = c->running_ns;
 
-	if (read(c->fd, &is, sizeof(is)) < (ssize_t)offsetof(struct event_told, lost))
+	if (read(c->fd, &is, sizeof(is)) < (ssize_t)offsetof(struct event_reported, lost))
 		return 0;
 	c->running_ns = is.running_ns;
 	return is.running_ns == before;
@@ -380,7 +380,7 @@ static int cpu_ring__tell_lost(struct cpu_ring *c, uint64_t now, int (*fn)(void 
 			       int *cnt)
 {
 	struct sb_record rec = { .kind = SB_LOST, .ts_ns = now, .text = "" };
-	struct event_told is;
+	struct event_reported is;
 
 	if (c->head - c->page->data_tail + RECORD_BYTES_USUAL <= c->mask + 1 ||
 	    read(c->fd, &is, sizeof(is)) != sizeof(is) || is.lost <= c->lost)

@@ -17,7 +17,7 @@ struct taps {
 	struct taps_progs progs;
 	struct rings rings;
 	struct mt_bpf__bss *bss;
-	uint32_t live_over_told;
+	uint32_t live_over_reported;
 	int epoll_fd;
 };
 
@@ -176,9 +176,9 @@ pid_t taps__next_live_over(struct taps *t)
 {
 	uint32_t cnt = __atomic_load_n(&t->bss->mt_live_over_cnt, __ATOMIC_ACQUIRE);
 
-	if (cnt - t->live_over_told > MT_LIVE_OVER_MAX)
-		t->live_over_told = cnt - MT_LIVE_OVER_MAX;
-	return t->live_over_told == cnt ? 0 : (pid_t)t->bss->mt_live_over[t->live_over_told++ % MT_LIVE_OVER_MAX];
+	if (cnt - t->live_over_reported > MT_LIVE_OVER_MAX)
+		t->live_over_reported = cnt - MT_LIVE_OVER_MAX;
+	return t->live_over_reported == cnt ? 0 : (pid_t)t->bss->mt_live_over[t->live_over_reported++ % MT_LIVE_OVER_MAX];
 }
 
 uint64_t taps__looked_up(const struct taps *t)

@@ -524,7 +524,7 @@ int tracer__plain_place(struct tracer *t, uint64_t hash)
 {
 	uint8_t plain = MT_PLACE_PLAIN;
 
-	return bpf_map_update_elem(bpf_map__fd(t->skel->maps.places_told), &hash, &plain, BPF_ANY);
+	return bpf_map_update_elem(bpf_map__fd(t->skel->maps.places_reported), &hash, &plain, BPF_ANY);
 }
 
 int tracer__module(struct tracer *t, pid_t pid, uint64_t obj, int has_name)

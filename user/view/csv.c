@@ -77,7 +77,7 @@ static void put_cell(struct outbuf *o, const struct column *col, const struct dr
 	struct cell c;
 
 	cell__get(&c, col, d, row);
-	if (c.none && c.none != NONE_TOLD)
+	if (c.none && c.none != NONE_REPORTED)
 		return;
 	switch (col->kind) {
 	case COL_TEXT:

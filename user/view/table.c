@@ -348,7 +348,7 @@ void table__fields(struct json *j, const struct table *t, const struct drawn *d,
 			continue;
 		}
 		cell__get(&c, col, d, row);
-		if (!c.none || c.none == NONE_TOLD)
+		if (!c.none || c.none == NONE_REPORTED)
 			put_json(j, col, d, &c);
 		else if (c.none == NONE_NULL)
 			json__null(j, col->key);

@@ -55,7 +55,7 @@ struct drawn {
 };
 
 /* There is no such value: "-" for people, and in JSON no key, null, or the number. */
-enum cell_none { NONE_LEFT_OUT = 1, NONE_NULL, NONE_TOLD };
+enum cell_none { NONE_LEFT_OUT = 1, NONE_NULL, NONE_REPORTED };
 
 struct cell {
 	const struct drawn *d;
@@ -103,7 +103,7 @@ struct column {
 #define IF_AT(type, field) .if_at = offsetof(struct type, field), .if_size = sizeof(((struct type *)0)->field)
 #define IF(type, field) IF_AT(type, field), .if_none = NONE_LEFT_OUT
 #define OR_NULL_IF_NOT(type, field) IF_AT(type, field), .if_none = NONE_NULL
-#define TOLD_IF(type, field) IF_AT(type, field), .if_none = NONE_TOLD
+#define REPORTED_IF(type, field) IF_AT(type, field), .if_none = NONE_REPORTED
 #define TEXT(...) .text = { __VA_ARGS__ } /* place, cols, from, wide, gap, head, stays */
 #define TUI(...) .tui = { __VA_ARGS__ }
 

@@ -30,7 +30,7 @@ static int line_comes(int timeout_ms)
 int main(int argc, char **argv)
 {
 	static char memory[A_BATCH];
-	unsigned long told = 0;
+	unsigned long reported = 0;
 
 	if (argc > 1 && !dlopen(argv[1], RTLD_NOW))
 		return 1;
@@ -42,10 +42,10 @@ int main(int argc, char **argv)
 			MEMTRACE_ALLOC(&memory[i], 4096, DEVICE);
 		for (int i = 0; i < A_BATCH; i++)
 			MEMTRACE_FREE(&memory[i], DEVICE);
-		told += A_BATCH;
+		reported += A_BATCH;
 		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
 	}
-	printf("told %lu %lu\n", told, told);
+	printf("told %lu %lu\n", reported, reported);
 	line_comes(-1);
 	return 0;
 }

@@ -36,12 +36,12 @@
 #define DEVICE 7
 
 static const char *plugin, *self;
-static unsigned long told; /* atomic */
+static unsigned long reported; /* atomic */
 
 static void tell(const void *ptr, size_t size)
 {
 	MEMTRACE_ALLOC(ptr, size, DEVICE);
-	__atomic_fetch_add(&told, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&reported, 1, __ATOMIC_RELAXED);
 }
 
 static void pause_us(long us)
@@ -70,8 +70,8 @@ static void forks(unsigned long count)
 			_exit(0);
 		if (pid > 0)
 			waitpid(pid, NULL, 0);
-		tell(&told, 64);
-		MEMTRACE_FREE(&told, DEVICE);
+		tell(&reported, 64);
+		MEMTRACE_FREE(&reported, DEVICE);
 		pause_us(1000);
 	}
 }
@@ -127,7 +127,7 @@ static int dlopen_once(uintptr_t ptr)
 		abort();
 	*(void **)&give = dlsym(lib, "plugin_give");
 	n = give((void *)ptr, 64);
-	__atomic_fetch_add(&told, (unsigned long)n, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&reported, (unsigned long)n, __ATOMIC_RELAXED);
 	dlclose(lib);
 	return n;
 }
@@ -263,7 +263,7 @@ static void eat(unsigned long count)
 		char *p = mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		tell(p, 4 << 20);
-		printf("ate %lu\n", told);
+		printf("ate %lu\n", reported);
 		memset(p, 1, 4 << 20);
 		pause_us(1000);
 	}
@@ -322,7 +322,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; argc > 1 && i < sizeof(modes) / sizeof(*modes); i++)
 		if (!strcmp(argv[1], modes[i].mode))
 			modes[i].fn(again ? count - 1 : count);
-	printf("done %lu\n", told);
+	printf("done %lu\n", reported);
 	wait_for_line();
 	return 0;
 }

@@ -14,7 +14,7 @@ void caught__done(struct caught *c)
 }
 
 /* A thread has one allocation at a time: an earlier report without its allocation is replaced. */
-void caught__told(struct caught *c, const struct event *ev)
+void caught__reported(struct caught *c, const struct event *ev)
 {
 	size_t at = 0;
 

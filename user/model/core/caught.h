@@ -42,7 +42,7 @@ struct caught {
 void caught__init(struct caught *c);
 void caught__done(struct caught *c);
 /* EV_CAUGHT. */
-void caught__told(struct caught *c, const struct event *ev);
+void caught__reported(struct caught *c, const struct event *ev);
 /* b is allocated, and has its id: keeps it if it was reported. */
 void caught__allocated(struct caught *c, const struct block *b);
 static inline void caught__freed(struct caught *c, uint64_t id)

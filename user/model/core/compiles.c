@@ -87,8 +87,8 @@ static struct compiled *forward(struct compiles *c, const struct names *names, c
 	return back(c, 0);
 }
 
-const struct compiled *compiles__told(struct compiles *c, const struct names *names, const struct event *ev, uint64_t start_ns,
-				      const struct lately_at *at)
+const struct compiled *compiles__reported(struct compiles *c, const struct names *names, const struct event *ev,
+					   uint64_t start_ns, const struct lately_at *at)
 {
 	uint64_t begin_ns = event_began_ns(ev);
 	bool is_backward = ev->flags & EV_COMPILED_BACKWARD, before = begin_ns < start_ns;

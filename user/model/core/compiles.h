@@ -36,7 +36,7 @@ struct compiles {
 
 void compiles__done(struct compiles *c);
 /* at: NULL, not known. Returns its row, or the one that it was added to; NULL: none. */
-const struct compiled *compiles__told(struct compiles *c, const struct names *names, const struct event *ev, uint64_t start_ns,
-				      const struct lately_at *at);
+const struct compiled *compiles__reported(struct compiles *c, const struct names *names, const struct event *ev,
+					   uint64_t start_ns, const struct lately_at *at);
 
 #endif

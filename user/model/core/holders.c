@@ -2,7 +2,7 @@
 #include "model/core/holders.h"
 
 /* A later report of the same block replaces the one before. */
-void holders__told(struct holders *h, const struct event *ev, const struct growth_key *of)
+void holders__reported(struct holders *h, const struct event *ev, const struct growth_key *of)
 {
 	size_t at = 0;
 

@@ -26,6 +26,6 @@ struct holders {
 	size_t cnt, hand;
 };
 
-void holders__told(struct holders *h, const struct event *ev, const struct growth_key *of); /* of: may be NULL */
+void holders__reported(struct holders *h, const struct event *ev, const struct growth_key *of); /* of: may be NULL */
 
 #endif

@@ -7,7 +7,7 @@
 #include "model/core/check.h"
 
 struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint8_t),
-			     void (*told)(void *, const struct learned_alloc *))
+			     void (*reported)(void *, const struct learned_alloc *))
 {
 	struct learned *l = calloc(1, sizeof(*l));
 
@@ -15,7 +15,7 @@ struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint
 		return NULL;
 	l->ctx = ctx;
 	l->cat_of = cat_of;
-	l->told = told;
+	l->reported = reported;
 	l->room = calloc(LEARNED_ALLOCS, sizeof(*l->room));
 	l->pairs = calloc(LEARNED_ALLOCS, sizeof(*l->pairs));
 	l->best = calloc(LEARNED_ALLOCS, sizeof(*l->best));
@@ -509,7 +509,7 @@ static void learned_proc__close(struct learned_proc *p, uint64_t clock_ns)
 		if (b->has && b->what.op < l->ops_cnt)
 			l->ops[b->what.op].cnt++;
 		if (b->has)
-			l->told(l->ctx, b);
+			l->reported(l->ctx, b);
 		if (!b->is_over)
 			learned_proc__live_on(p, b);
 	}

@@ -119,7 +119,7 @@ struct learned_counts {
 struct learned {
 	void *ctx;
 	uint8_t (*cat_of)(void *ctx, uint64_t id, uint8_t cat); /* its final one; cat: at its free, or its allocation */
-	void (*told)(void *ctx, const struct learned_alloc *b); /* its step is over */
+	void (*reported)(void *ctx, const struct learned_alloc *b); /* its step is over */
 	struct learned_sums devs[LEARNED_DEVS];
 	struct learned_op *ops;
 	uint32_t ops_cnt;
@@ -133,7 +133,7 @@ struct learned {
 };
 
 struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint8_t),
-			     void (*told)(void *, const struct learned_alloc *)); /* NULL: no memory */
+			     void (*reported)(void *, const struct learned_alloc *)); /* NULL: no memory */
 void learned__free(struct learned *l);
 struct learned_proc *learned__add(struct learned *l); /* a process; NULL: no memory */
 void learned_proc__free(struct learned_proc *p);      /* NULL is fine */

@@ -237,14 +237,14 @@ bool modules__define(struct modules *s, const struct event *ev)
 	uint32_t row = modules__at(s, ev->pid, ev->addr, &full), parent;
 	struct module_row *r;
 
-	if (row && s->rows[row].told && !is_same(&s->rows[row], ev))
+	if (row && s->rows[row].reported && !is_same(&s->rows[row], ev))
 		row = add_row(s, ev->pid, ev->addr); /* another module lies there now */
 	if (!row)
 		return false;
 	parent = modules__at(s, ev->pid, ev->size, &full);
 	r = &s->rows[row];
-	r->turn = r->told ? r->turn : ++s->turns;
-	r->told = true;
+	r->turn = r->reported ? r->turn : ++s->turns;
+	r->reported = true;
 	r->path = ev->name;
 	r->root = ev->root;
 	r->class = ev->type;
@@ -377,7 +377,7 @@ void modules__used(struct modules *s, struct block *b, uint32_t row)
 	uint32_t i = (uint32_t)b->module;
 	unsigned level = 0;
 
-	if (b->module == row || (row && !s->rows[row].told) || (b->module && !s->rows[b->module].told))
+	if (b->module == row || (row && !s->rows[row].reported) || (b->module && !s->rows[b->module].reported))
 		return; /* the modules around it are not known yet */
 	for (uint32_t in = row; in && !modules__holds(s, in, (uint32_t)b->module); in = s->rows[in].parent)
 		take_input(&s->rows[in], b);

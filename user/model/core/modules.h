@@ -47,7 +47,7 @@ struct module_row {
 	uint64_t addr;
 	uint32_t pid;
 	uint32_t parent; /* row; 0: a root, or not known */
-	bool told;
+	bool reported;
 	uint32_t turn; /* order of the first EV_MODULE, from 1 */
 	uint8_t deep; /* modules around it */
 	uint8_t inputs_at;

@@ -28,7 +28,7 @@ uint32_t places__row(struct places *p, struct tally *ops, name_id place, uint64_
 		return 0;
 	at->count++;
 	at->bytes += size;
-	if (at->is_told)
+	if (at->is_reported)
 		return tally__row(ops, at->op, false);
 	if (!at->row && p->rows_cnt < PLACES_ROWS_MAX) {
 		at->row = tally__add_shadow(ops);
@@ -37,14 +37,14 @@ uint32_t places__row(struct places *p, struct tally *ops, name_id place, uint64_
 	return at->row;
 }
 
-bool places__told(struct places *p, struct tally *ops, const struct event *ev)
+bool places__reported(struct places *p, struct tally *ops, const struct event *ev)
 {
 	struct place_row *at = ev->name.v ? find_or_add(p, ev->name) : NULL;
 	name_id op = { (uint32_t)ev->addr };
 
-	if (!at || at->is_told)
+	if (!at || at->is_reported)
 		return false;
-	at->is_told = true;
+	at->is_reported = true;
 	at->op = op;
 	at->made = op.v ? ev->flags & EV_PLACE_ALL : 0;
 	at->code = ev->size;
@@ -68,7 +68,7 @@ uint8_t places__made(const struct places *p, name_id place)
 {
 	const struct place_row *at = map__find(&p->map, place.v);
 
-	return at && at->is_told ? at->made : EV_PLACE_UNTOLD;
+	return at && at->is_reported ? at->made : EV_PLACE_UNREPORTED;
 }
 
 void places__is_backward(struct places *p, name_id place)
@@ -82,7 +82,7 @@ void places__is_backward(struct places *p, name_id place)
 uint8_t places__graph(const struct places *p, name_id place)
 {
 	const struct place_row *at = map__find(&p->map, place.v);
-	uint8_t graph = at && at->is_told ? at->made & EV_PLACE_GRAPH : 0;
+	uint8_t graph = at && at->is_reported ? at->made & EV_PLACE_GRAPH : 0;
 
 	return graph == EV_PLACE_INFERENCE && map__find(&p->backwards, at->code) ? EV_PLACE_BACKWARD : graph;
 }

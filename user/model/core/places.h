@@ -22,7 +22,7 @@ struct place_row {
 	uint64_t key; /* id of its name */
 	name_id op;   /* 0: none stands for it */
 	uint32_t row; /* until it is reported; 0: none */
-	bool is_told;
+	bool is_reported;
 	uint8_t made; /* enum ev_place: of what is allocated there */
 	uint64_t code; /* the code object, which is its file's; 0: not known */
 	name_id buffer, nodes, where; /* as EV_PLACE has them */
@@ -44,10 +44,10 @@ void places__done(struct places *p);
 /* So much was allocated there: the row of the tally for it; 0: none, or no room. */
 uint32_t places__row(struct places *p, struct tally *ops, name_id place, uint64_t size);
 /* EV_PLACE. The first one of a place counts: returns whether this was it. */
-bool places__told(struct places *p, struct tally *ops, const struct event *ev);
+bool places__reported(struct places *p, struct tally *ops, const struct event *ev);
 /* The operator of this name stands for a place. Looks at all of them. */
 bool places__stands(const struct places *p, name_id op);
-uint8_t places__made(const struct places *p, name_id place); /* EV_PLACE_UNTOLD: not reported */
+uint8_t places__made(const struct places *p, name_id place); /* EV_PLACE_UNREPORTED: not reported */
 /*
  * A graph that is an inference by its file has returned a gradient: it is a backward pass, compiled as a whole (compiled
  * autograd), which its file does not show.

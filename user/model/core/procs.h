@@ -46,7 +46,7 @@ enum covered { COVERED_MEMORY = 1, COVERED_TENSORS = 2, COVERED_BOTH = 3 };
 
 struct proc {
 	uint32_t pid, ppid;
-	bool told;   /* by EV_PROC; else only by an event of it */
+	bool reported;   /* by EV_PROC; else only by an event of it */
 	bool listed; /* false: this is `other` */
 	bool oom_victim; /* the kernel's OOM killer has marked it */
 	bool death_kept; /* in the log of model_oom.c */

@@ -23,7 +23,7 @@ void standstill__attach(struct standstill *s, struct report_attach *sum, const s
 		sum->longest_slice_ns = ev->longest_us * 1000ull;
 }
 
-static void standstill__told(const struct standstill *s, struct report_attach *sum)
+static void standstill__reported(const struct standstill *s, struct report_attach *sum)
 {
 	size_t cnt = s->before_cnt < STANDSTILL_BEFORE ? (size_t)s->before_cnt : STANDSTILL_BEFORE;
 	uint64_t sorted[STANDSTILL_BEFORE], gap;
@@ -53,5 +53,5 @@ void standstill__step(struct standstill *s, struct report_attach *sum, uint64_t 
 	if (s->when == STANDSTILL_MEANWHILE)
 		return;
 	s->when = STANDSTILL_BEFORE_IT;
-	standstill__told(s, sum);
+	standstill__reported(s, sum);
 }

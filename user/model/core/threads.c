@@ -212,7 +212,7 @@ void thread__enter(struct thread *t, const struct event *ev, uint32_t row)
 	f->row = row;
 	f->seq = ev->seq;
 	f->kind = ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ? MT_EV_NODE : ev->kind;
-	f->told = ev->kind;
+	f->reported = ev->kind;
 	f->class = 0;
 	f->unsure = false;
 	f->node_row = 0;

@@ -30,7 +30,7 @@ struct frame {
 	uint32_t node_row; /* innermost node at or under this frame, 0 = none known */
 	uint8_t kind;	   /* MT_EV_OP, _OP_BEGIN, _NODE; 0 = it was lost */
 	bool unsure;	   /* a later frame was lost, maybe in this one's place */
-	uint8_t told;	   /* kind of its record: _APPLY and _ACC are nodes, too; 0 = not known what is there */
+	uint8_t reported;	   /* kind of its record: _APPLY and _ACC are nodes, too; 0 = not known what is there */
 	uint8_t class;	   /* the graph's own: enum op_class */
 	uint64_t node_entry; /* that node's place in the thread's order of entries */
 };
@@ -113,7 +113,7 @@ static inline void thread__settle(struct thread *t, unsigned depth, uint32_t seq
 	if (depth > MT_FRAMES_MAX)
 		depth = MT_FRAMES_MAX;
 	for (; t->depth < depth; t->depth++)
-		t->frames[t->depth].told = t->frames[t->depth].class = 0; /* what was there is over */
+		t->frames[t->depth].reported = t->frames[t->depth].class = 0; /* what was there is over */
 	t->depth = (uint8_t)depth;
 	if (leaf && leaf->seq != seq)
 		*leaf = (struct frame){ .seq = seq }; /* its record was lost */

@@ -80,7 +80,7 @@ static void fthread__open(struct graph *g, struct fthread *t, int at, const stru
 	if (++t->proc->open_nodes > 1)
 		t->proc->overlap = t->node.serial;
 	if (g->env.nodes)
-		t->told = (struct out_node){
+		t->reported = (struct out_node){
 			.serial = t->node.serial, .ts_ns = t->node.ts_ns, .op = ev->name, .tid = ev->tid,
 			.region = graph__region_of(g, t, ev), .depth = (uint8_t)at,
 		};
@@ -175,7 +175,7 @@ static void fthread__close(struct graph *g, struct fthread *t)
 	t->node.step = t->proc->steps;
 	graph__label(g, t->proc, &t->node, t->edges.e);
 	fproc__made_node(g, t->proc, &t->node, t->edges.e);
-	graph__queue(g, t->proc, &t->told, t->edges.e, t->edges.cnt);
+	graph__queue(g, t->proc, &t->reported, t->edges.e, t->edges.cnt);
 	graph__keep(t->proc, &t->node, t->edges.e);
 	t->edges.cnt = 0;
 }
@@ -358,26 +358,26 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 	bool written = flags & MT_FLOW_F_WRITTEN;
 	struct edge *e;
 
-	if (fr->told == MT_EV_ACC && index == 0) {
+	if (fr->reported == MT_EV_ACC && index == 0) {
 		graph__variable(g, t, f);
 		return;
 	}
-	if (fr->told == MT_EV_ACC && index == 1) {
+	if (fr->reported == MT_EV_ACC && index == 1) {
 		graph__set_grad(g, f);
 		fthread__class_grad(g, t, f);
 		return;
 	}
-	if (fr->told == MT_EV_OP && g->env.classes == CLASSES_EXTENDED)
+	if (fr->reported == MT_EV_OP && g->env.classes == CLASSES_EXTENDED)
 		fthread__class_arg(g, t, ev, f);
-	if (fr->told == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
+	if (fr->reported == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
 		graph__weight(g, t, f);
 	if (t->leaf < 0)
 		return;
 	e = fthread__edge(g, t, f);
 	if (!e)
 		return;
-	e->flags |= written ? EDGE_TRUE : fr->told == MT_EV_OP || fr->class == OPC_VIEW_NODE ? EDGE_FALSE : EDGE_NONE;
-	if (fr->told == MT_EV_OP && index < 2)
+	e->flags |= written ? EDGE_TRUE : fr->reported == MT_EV_OP || fr->class == OPC_VIEW_NODE ? EDGE_FALSE : EDGE_NONE;
+	if (fr->reported == MT_EV_OP && index < 2)
 		fthread__identity(g, t, ev, f, index, fr->class);
 	t->dirty |= written;
 	if (fthread__is_first_of_acc(t, fr))
@@ -394,13 +394,13 @@ bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
 	if (ev->addr && ev->size && !(flags & MT_FLOW_F_NO_STORAGE))
 		return true;
 	g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
-	if (th->depth && th->frames[th->depth - 1].told == MT_EV_ACC && !event_arg_index(ev))
+	if (th->depth && th->frames[th->depth - 1].reported == MT_EV_ACC && !event_arg_index(ev))
 		fproc__wrapped_seen(t->proc);
 	if (ev->flags == MT_CLASS_SPARSE && th->depth && fthread__is_first_of_acc(t, &th->frames[th->depth - 1]))
 		t->acc_taken = false; /* indices and values are made anew where sparse gradients are added up */
 	/* after its frame and before anything else: nothing of it was used yet */
 	if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == th->depth - 1 &&
-	    th->frames[t->leaf].told == MT_EV_OP && th->frames[t->leaf].seq == ev->seq)
+	    th->frames[t->leaf].reported == MT_EV_OP && th->frames[t->leaf].seq == ev->seq)
 		fthread__abandon(t);
 	return false;
 }

@@ -130,12 +130,12 @@ void fblock__made_kept(struct fblock *f)
 
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)
 {
-	p->has_graphs |= (made & EV_PLACE_GRAPH) && !(made & EV_PLACE_UNTOLD);
+	p->has_graphs |= (made & EV_PLACE_GRAPH) && !(made & EV_PLACE_UNREPORTED);
 	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD)
 		g->counts.has_compiled = 1;
 	if (is_forward(p, made))
 		fproc__given(g, p);
-	if (!(made & EV_PLACE_UNTOLD)) {
+	if (!(made & EV_PLACE_UNREPORTED)) {
 		fblock__set_made(f, made, place);
 		return;
 	}

@@ -183,7 +183,7 @@ static void graph__queue_open(struct graph *g, struct fproc *p)
 		struct fthread *t = g->threads[i];
 
 		if (t->proc == p && t->leaf >= 0)
-			graph__queue(g, p, &t->told, t->edges.e, t->edges.cnt);
+			graph__queue(g, p, &t->reported, t->edges.e, t->edges.cnt);
 	}
 }
 

@@ -260,7 +260,7 @@ struct fthread {
 	uint16_t into;	   /* … what its other arguments are for that, enum fb_mark */
 	uint64_t variable;  /* of the last AccumulateGrad */
 	struct fnode node;
-	struct out_node told; /* what else is reported of it */
+	struct out_node reported; /* what else is reported of it */
 	struct own own;
 	uint64_t taken_from; /* block of tensor 0 of an OPC_TAKEOVER */
 	uint32_t taken_seq;

@@ -86,7 +86,7 @@ void graph__drop_thread(struct graph *g, struct fthread *t)
 
 static bool frame__is_backward(const struct frame *f)
 {
-	return f->told == MT_EV_NODE || f->told == MT_EV_APPLY || f->told == MT_EV_ACC;
+	return f->reported == MT_EV_NODE || f->reported == MT_EV_APPLY || f->reported == MT_EV_ACC;
 }
 
 /* An optimizer that steps in a hook of a backward node is no backward pass: in its region only passes that it calls are. */
@@ -103,9 +103,9 @@ bool fthread__in_hook(const struct fthread *t)
 	bool hook = false;
 
 	for (int i = 0; i < t->th->depth - 1; i++) {
-		if (t->th->frames[i].told == MT_EV_ACC)
+		if (t->th->frames[i].reported == MT_EV_ACC)
 			return false;
-		hook |= t->th->frames[i].told == MT_EV_NODE && t->th->frames[i].class == OPC_ACC_NODE;
+		hook |= t->th->frames[i].reported == MT_EV_NODE && t->th->frames[i].class == OPC_ACC_NODE;
 	}
 	return hook;
 }

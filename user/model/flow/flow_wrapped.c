@@ -92,7 +92,7 @@ void fthread__acc_made(struct graph *g, struct fthread *t)
 /* This is the operator that AccumulateGrad runs first. */
 bool fthread__is_first_of_acc(const struct fthread *t, const struct frame *fr)
 {
-	return fr->told == MT_EV_OP && t->acc >= 0 && t->acc_first && t->th->frames[t->acc].told == MT_EV_ACC &&
+	return fr->reported == MT_EV_OP && t->acc >= 0 && t->acc_first && t->th->frames[t->acc].reported == MT_EV_ACC &&
 	       t->acc + 1 == t->th->depth - 1;
 }
 
@@ -185,7 +185,7 @@ void fthread__bare(const struct graph *g, const struct fthread *t, struct fblock
 	const struct thread *th = t->th;
 
 	f->bare = (th->module || !th->proc->has_module) && t->region < 0 && !t->fsdp_cnt && th->depth &&
-		  th->frames[th->depth - 1].told == MT_EV_OP && !fthread__in_backward(t, th->depth);
+		  th->frames[th->depth - 1].reported == MT_EV_OP && !fthread__in_backward(t, th->depth);
 	if (f->bare && fproc__computes_on_parts(g, t->proc))
 		fblock__of_parts(f);
 }

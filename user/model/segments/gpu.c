@@ -147,7 +147,7 @@ static void counted__peaks(struct counted_dev *c, uint64_t allocated, uint64_t r
  */
 static void counted__compare(struct counted_dev *c, uint64_t allocated, uint64_t reserved)
 {
-	if (!c->has_told || !reserved || allocated != c->told_allocated || reserved != c->told_reserved ||
+	if (!c->has_reported || !reserved || allocated != c->reported_allocated || reserved != c->reported_reserved ||
 	    (c->matches && allocated == c->matched_allocated && reserved == c->matched_reserved))
 		return;
 	c->matched_allocated = allocated;
@@ -169,15 +169,15 @@ bool gpu__counters(struct gpu *g, const struct event *ev)
 	return true;
 }
 
-void gpu__told_totals(struct gpu *g, const struct event *ev)
+void gpu__reported_totals(struct gpu *g, const struct event *ev)
 {
 	struct counted_dev *c = gpu__counted_dev(g, ev->pid, ev->dev);
 
 	if (!c)
 		return; /* its counters will not be used */
-	c->has_told = true;
-	c->told_allocated = ev->addr;
-	c->told_reserved = ev->size;
+	c->has_reported = true;
+	c->reported_allocated = ev->addr;
+	c->reported_reserved = ev->size;
 }
 
 void gpu__counted(const struct gpu *g, uint8_t dev, struct report_segments *ret)

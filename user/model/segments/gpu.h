@@ -30,8 +30,8 @@ struct counted_dev {
 	uint32_t pid; /* 0: it has ended */
 	uint8_t dev;
 	uint8_t matches; /* readings that matched the traced sums: COUNTED_SURE different ones are enough */
-	bool has_told;
-	uint64_t told_allocated, told_reserved;	    /* the last totals */
+	bool has_reported;
+	uint64_t reported_allocated, reported_reserved;	    /* the last totals */
 	uint64_t matched_allocated, matched_reserved; /* the last match */
 	uint64_t read_peak, read_reserved_peak;	    /* as last read */
 	uint64_t allocated_peak, reserved_peak;	    /* the highest that was read */
@@ -59,7 +59,7 @@ uint8_t gpu__only_dev(const struct gpu *g, uint32_t pid); /* as segments__only_d
 bool gpu__nvml(struct gpu *g, const struct event *ev); /* EV_NVML of a device; false: too many processes */
 /* EV_COUNTERS, and the TOTALS that it is compared with; false: too many processes. */
 bool gpu__counters(struct gpu *g, const struct event *ev);
-void gpu__told_totals(struct gpu *g, const struct event *ev);
+void gpu__reported_totals(struct gpu *g, const struct event *ev);
 /* Of a device: the processes whose counters are trusted, and the highest of each peak. */
 void gpu__counted(const struct gpu *g, uint8_t dev, struct report_segments *ret);
 void gpu__drop_pid(struct gpu *g, uint32_t pid);

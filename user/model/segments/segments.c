@@ -220,20 +220,20 @@ static void segments__reset(struct segments *s, struct seg_proc *p, struct sums 
 			segments__end_object(s, p, &p->objects[i], END_DROPPED);
 }
 
-static struct told_totals *seg_proc__totals(struct seg_proc *p, uint8_t dev)
+static struct reported_totals *seg_proc__totals(struct seg_proc *p, uint8_t dev)
 {
 	for (unsigned i = 0; i < p->totals_cnt; i++)
 		if (p->totals[i].dev == dev)
 			return &p->totals[i];
 	if (p->totals_cnt == DEVS_MAX)
 		return NULL;
-	p->totals[p->totals_cnt] = (struct told_totals){ .dev = dev };
+	p->totals[p->totals_cnt] = (struct reported_totals){ .dev = dev };
 	return &p->totals[p->totals_cnt++];
 }
 
 static void segments__totals(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
 {
-	struct told_totals *t = seg_proc__totals(p, u->dev);
+	struct reported_totals *t = seg_proc__totals(p, u->dev);
 
 	if (!t || ev->addr > SIZE_BELIEVED || ev->size > SIZE_BELIEVED)
 		return;

@@ -105,7 +105,7 @@ struct sums {
 };
 
 /* The totals that a process's caching allocator reported for a device. */
-struct told_totals {
+struct reported_totals {
 	uint64_t allocated, reserved;
 	uint8_t dev;
 };
@@ -118,7 +118,7 @@ struct seg_proc {
 	size_t objects_cnt, objects_cap;
 	uint32_t last_object;
 	struct map asked; /* struct asked */
-	struct told_totals totals[DEVS_MAX];
+	struct reported_totals totals[DEVS_MAX];
 	unsigned totals_cnt;
 	struct cuda_graph *graphs;
 	size_t graphs_cnt, graphs_cap;

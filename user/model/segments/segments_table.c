@@ -54,7 +54,7 @@ static void segments__unreserve(struct segments *s, struct seg_proc *p, const st
 	struct sums *u = segments__find_sums(s, seg->dev);
 
 	for (unsigned i = 0; u && seg->cached && i < p->totals_cnt; i++) {
-		struct told_totals *t = &p->totals[i];
+		struct reported_totals *t = &p->totals[i];
 		uint64_t part = seg->size < t->reserved ? seg->size : t->reserved;
 
 		if (t->dev != seg->dev)

@@ -73,7 +73,7 @@ static void put_python(struct export_ctx *c, const struct tl_event *ev, int is_b
 	put_name(c, n.type);
 }
 
-static int is_told(const struct export_ctx *c, const struct tl_event *ev)
+static int is_reported(const struct export_ctx *c, const struct tl_event *ev)
 {
 	if (ev->kind == TL_MARK)
 		return c->to->ops;
@@ -153,7 +153,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		put_gap(&c->o, ev, epoch_off_ns);
 	else if (ev->kind == TL_COMPILED)
 		put_compiled(c, ev, epoch_off_ns);
-	else if (!is_told(c, ev))
+	else if (!is_reported(c, ev))
 		return 0;
 	else
 		put_row(c, ev, epoch_off_ns);

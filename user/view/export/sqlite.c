@@ -69,7 +69,7 @@ struct export_ctx {
 	sqlite3 *db;
 	sqlite3_stmt *q[Q_MAX];
 	struct feed *feed;
-	uint64_t *told;		   /* bytes by lane and category, and whether it is in dirty */
+	uint64_t *reported;		   /* bytes by lane and category, and whether it is in dirty */
 	const struct lane **dirty; /* lanes that changed since the last point of usage */
 	uint32_t dirty_cnt;
 	struct map op_counts; /* struct op_count */
@@ -227,13 +227,13 @@ static void put_usage(struct export_ctx *c, uint64_t ts_ns)
 {
 	for (uint32_t i = 0; i < c->dirty_cnt; i++) {
 		const struct lane *l = c->dirty[i];
-		uint64_t *told = &c->told[(size_t)l->idx * (CAT_MAX + 1)];
+		uint64_t *reported = &c->reported[(size_t)l->idx * (CAT_MAX + 1)];
 
-		told[CAT_MAX] = 0;
+		reported[CAT_MAX] = 0;
 		for (unsigned cat = 0; cat < CAT_MAX; cat++) {
-			if (told[cat] == l->cats[cat])
+			if (reported[cat] == l->cats[cat])
 				continue;
-			told[cat] = l->cats[cat];
+			reported[cat] = l->cats[cat];
 			INSERT(c, Q_USAGE, epoch(c, ts_ns), l->pid, l->dev, cat, l->cats[cat]);
 		}
 	}
@@ -242,11 +242,11 @@ static void put_usage(struct export_ctx *c, uint64_t ts_ns)
 
 static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
 {
-	uint64_t *told = &c->told[(size_t)l->idx * (CAT_MAX + 1)];
+	uint64_t *reported = &c->reported[(size_t)l->idx * (CAT_MAX + 1)];
 	uint64_t allocated = ch->from == CAT_MAX ? ch->b->size : 0, died = ch->to == CAT_MAX ? ch->b->size : 0;
 
-	if (!told[CAT_MAX]) {
-		told[CAT_MAX] = 1;
+	if (!reported[CAT_MAX]) {
+		reported[CAT_MAX] = 1;
 		c->dirty[c->dirty_cnt++] = l;
 	}
 	if (highest__move(&c->devs[l->dev].highest, allocated, died, ts_ns, report_peak_ts_ns(c->to->report, l->dev)))
@@ -578,7 +578,7 @@ static void done(struct export_ctx *c)
 {
 	(void)close_db(c);
 	feed__free(c->feed);
-	free(c->told);
+	free(c->reported);
 	free(c->dirty);
 	map__done(&c->op_counts);
 }
@@ -606,9 +606,9 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	if (to->at)
 		c->chosen = (struct chosen){ .span = &to->at->sieve->span, .around_ns = to->at->peak_ns };
 	c->op_counts = MAP_OF(struct op_count);
-	c->told = calloc((LANES_MAX + 256) * (size_t)(CAT_MAX + 1), sizeof(*c->told));
+	c->reported = calloc((LANES_MAX + 256) * (size_t)(CAT_MAX + 1), sizeof(*c->reported));
 	c->dirty = calloc(LANES_MAX + 256, sizeof(*c->dirty));
-	r = c->told && c->dirty ? feed__new(&c->feed, to, &ops, c) : -ENOMEM;
+	r = c->reported && c->dirty ? feed__new(&c->feed, to, &ops, c) : -ENOMEM;
 	return r ? r : open_db(c);
 }
 

@@ -255,19 +255,19 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 	struct before *f = ch->from == CAT_MAX ? before_find(c, ev->pid, ev->dev, ev->ptr) : NULL;
 
 	if (ch->from == CAT_MAX) {
-		int is_told = f && f->late.id == ev->id;
+		int is_reported = f && f->late.id == ev->id;
 		struct live_block old;
 
-		if (f && !is_told) {
+		if (f && !is_reported) {
 			old = before_block(c, f);
 			put_free(c, d, &old, us);
 		}
 		if (f)
 			f->there = 0;
 		ch->b->tag = snapframes__of(&c->frames, ev->id, ev->kind == TL_CREATE ? ev : NULL);
-		if (!is_told && c->in_gap)
+		if (!is_reported && c->in_gap)
 			ch->b->tag |= HELD;
-		else if (!is_told)
+		else if (!is_reported)
 			put_alloc(c, d, ch->b, us);
 	} else if (ch->b->tag & HELD) {
 		return;

@@ -134,11 +134,12 @@ static void put_marks(struct export_ctx *c)
 static void put_legend(struct export_ctx *c)
 {
 	/* c10 reports a free when it is requested, so memory that waits for a stream is not shown separately */
-	static const char *const told[] = { "allocated", "allocated, active", "reserved", "reserved_memory", NULL };
+	static const char *const reported[] = { "allocated", "allocated, active", "reserved", "reserved_memory", NULL };
 	static const char *const cpu[] = { "allocated", "allocated = active = reserved (no caching allocator)", NULL };
 	static const char *const marks[] = { "fw_start", "fw_start", "fw_bw_boundary", "fw_bw_boundary", "step", "step", NULL };
 	static const char *const gpu[] = { "allocated", "allocated", NULL };
-	const char *const *lines = optrace__has_totals(c->trace) ? told : optrace__dev(c->trace) >= MT_DEV_CUDA0 ? gpu : cpu;
+	const char *const *lines = optrace__has_totals(c->trace) ? reported :
+				   optrace__dev(c->trace) >= MT_DEV_CUDA0 ? gpu : cpu;
 	const char *const *lists[] = { lines, marks };
 	int x = LEFT;
 

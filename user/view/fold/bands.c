@@ -84,15 +84,15 @@ int bands__step(struct bands *b, uint32_t pid, uint64_t number, uint64_t from_ns
 	if (!b->around_step && from_ns < b->around_ns && b->around_ns <= to_ns)
 		b->around_step = number;
 	l->sum_ns += to_ns - from_ns;
-	l->told++;
-	if (l->cnt && (l->told - 1) % l->join) {
+	l->reported++;
+	if (l->cnt && (l->reported - 1) % l->join) {
 		l->b[l->cnt - 1].to_ns = to_ns;
 		l->b[l->cnt - 1].last = number;
 		return 0;
 	}
 	if (l->cnt == l->room) {
 		steps__halve(l);
-		if ((l->told - 1) % l->join) {
+		if ((l->reported - 1) % l->join) {
 			l->b[l->cnt - 1].to_ns = to_ns;
 			l->b[l->cnt - 1].last = number;
 			return 0;
@@ -121,7 +121,7 @@ static int bands__close(struct bands *b, struct bands_proc *p)
 	if (r)
 		return r;
 	l->sum_ns += p->now.to_ns - p->now.from_ns;
-	l->told++;
+	l->reported++;
 	if (l->cnt < l->room) {
 		l->b[l->cnt++] = p->now;
 	} else if (distance(l->b[l->at].from_ns, b->around_ns) >= distance(p->now.from_ns, b->around_ns)) {

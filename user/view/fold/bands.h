@@ -26,7 +26,7 @@ struct band_list {
 	struct band *b; /* phases: a ring */
 	uint32_t cnt, room, at;
 	uint32_t join; /* steps a band holds when it is full */
-	uint64_t sum_ns, told;
+	uint64_t sum_ns, reported;
 };
 
 struct bands_proc {

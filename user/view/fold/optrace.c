@@ -350,7 +350,7 @@ static int on_mark(struct optrace *t, struct open_thread *th, const struct tl_ev
 }
 
 /* An allocation in an operator shows the operator's phase; a node is always backward. */
-static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t phase)
+static void reported_phase(struct optrace *t, const struct open_thread *th, uint8_t phase)
 {
 	for (uint32_t i = th->cnt; i-- > 0 && th->open[i].kind == OPEN_OP;) {
 		struct waiting *w = line_at(t, th->open[i].value);
@@ -384,7 +384,7 @@ static int on_memory(struct optrace *t, const struct open_thread *th, const stru
 	int r = live__event(t->live, ev, &ch);
 
 	if (th && ev->kind == TL_CREATE)
-		told_phase(t, th, ev->phase);
+		reported_phase(t, th, ev->phase);
 	if (r <= 0)
 		return r;
 	if (ch.to == CAT_MAX) {

@@ -150,7 +150,7 @@ size_t metrics_up(const struct report *r)
 }
 
 /* The value of one of its labels, the names in order of preference; "": it has none of them. */
-static const char *told_by(const struct report_proc *p, const char *const *names, size_t names_cnt)
+static const char *reported_by(const struct report_proc *p, const char *const *names, size_t names_cnt)
 {
 	for (size_t n = 0; n < names_cnt; n++)
 		for (size_t i = 0; i < p->labels_cnt; i++)
@@ -165,7 +165,7 @@ static const char *rank_of(const struct report_proc *p)
 	static const char *const names[] = { "RANK=", "OMPI_COMM_WORLD_RANK=", "SLURM_PROCID=", "PMI_RANK=", "HOROVOD_RANK=",
 					     "LOCAL_RANK=", "OMPI_COMM_WORLD_LOCAL_RANK=", "SLURM_LOCALID=" };
 
-	return told_by(p, names, sizeof(names) / sizeof(names[0]));
+	return reported_by(p, names, sizeof(names) / sizeof(names[0]));
 }
 
 /* The place of a process in a container; HOSTNAME is its pod's name unless another was chosen. */
@@ -178,10 +178,10 @@ static void label_container(struct out *x, const struct report_proc *p)
 		{ "container", { "CONTAINER_NAME=" } },	 { "pod_uid", { "POD_UID=" } },
 		{ "container_id", { "CONTAINER_ID=" } },
 	};
-	int is_pod = told_by(p, rows[3].names, 1)[0] != '\0';
+	int is_pod = reported_by(p, rows[3].names, 1)[0] != '\0';
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const char *text = told_by(p, rows[i].names, rows[i].names[1] && is_pod ? 2 : 1);
+		const char *text = reported_by(p, rows[i].names, rows[i].names[1] && is_pod ? 2 : 1);
 
 		if (text[0])
 			label(x, rows[i].label, text);

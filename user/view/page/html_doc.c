@@ -162,7 +162,7 @@ static void put_lanes(struct doc_out *x)
 static void put_band_list(struct doc_out *x, const char *key, const struct band_list *l, int has_numbers)
 {
 	json__begin(&x->j, key, '{');
-	json__u64(&x->j, "count", l->told);
+	json__u64(&x->j, "count", l->reported);
 	json__u64(&x->j, "ns", l->sum_ns);
 	json__begin(&x->j, "rows", '[');
 	for (uint32_t i = 0; i < l->cnt; i++) {

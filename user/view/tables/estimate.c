@@ -114,18 +114,18 @@ static void put_graph(struct page *p, const struct est_result *r, size_t at, siz
 static void put_pair(struct page *p, const struct est_result *r)
 {
 	char a[24], b[24], c[24];
-	size_t told = 0;
+	size_t reported = 0;
 
 	if (!r->fwd)
 		return;
 	for (size_t i = 0; i < r->bwd->nodes_cnt; i++)
-		told += r->pair.named[i];
+		reported += r->pair.named[i];
 	page__heading(p, "Forward, then backward");
 	page__paraf(p, "peak", "%s: %s in forward, %s in backward", fmt_bytes(a, (uint64_t)r->pair_peak),
 		    fmt_bytes(b, (uint64_t)r->profiles[r->fwd - r->d->graphs].peak),
 		    fmt_bytes(c, (uint64_t)(r->pair.baseline + r->profiles[r->bwd - r->d->graphs].peak)));
 	page__paraf(p, "there all along", "%s that forward returns and backward is not given; %zu inputs of backward are not "
-		    "its to free", fmt_bytes(a, (uint64_t)r->pair.baseline), told);
+		    "its to free", fmt_bytes(a, (uint64_t)r->pair.baseline), reported);
 }
 
 static void put_counted(struct page *p, const struct est_result *r)

@@ -197,9 +197,9 @@ const struct survey_job *jobs_view_row(const struct survey *s, size_t number)
 static void notes(struct page *p, const struct survey *s)
 {
 	struct drawn d = drawn_as(AS_JSON, NULL);
-	unsigned told = 0;
+	unsigned reported = 0;
 
-	for (size_t i = 0; i < s->cnt && told < 8; i++) {
+	for (size_t i = 0; i < s->cnt && reported < 8; i++) {
 		struct cell c = { .d = &d };
 
 		if (s->jobs[i].is_fork || !s->jobs[i].is_seen)
@@ -208,7 +208,7 @@ static void notes(struct page *p, const struct survey *s)
 		if (!c.text[0])
 			continue;
 		page__itemf(p, 4, "%u: %.900s", s->jobs[i].pid, c.text);
-		told++;
+		reported++;
 	}
 }
 

@@ -20,7 +20,7 @@
 
 static const char *const oom_kinds[] = { "?", "device", "host", "death" };
 
-static int is_told(const struct report_oom *o)
+static int is_reported(const struct report_oom *o)
 {
 	int sig = WTERMSIG((int)o->exit_status);
 
@@ -170,8 +170,8 @@ void oom_text(struct page *p, const struct report *r)
 	size_t shown = 0, about = 0, want = 0;
 
 	for (size_t i = 0; i < r->ooms.cnt; i++) {
-		about += (size_t)is_told(&r->ooms.rows[i]);
-		want += (size_t)(is_told(&r->ooms.rows[i]) && is_for_want_of_memory(r, &r->ooms.rows[i]));
+		about += (size_t)is_reported(&r->ooms.rows[i]);
+		want += (size_t)(is_reported(&r->ooms.rows[i]) && is_for_want_of_memory(r, &r->ooms.rows[i]));
 	}
 	if (!about)
 		return;
@@ -179,7 +179,7 @@ void oom_text(struct page *p, const struct report *r)
 	for (size_t i = r->ooms.cnt; i-- > 0;) {
 		const struct report_oom *o = &r->ooms.rows[i];
 
-		if (!is_told(o))
+		if (!is_reported(o))
 			continue;
 		put_what(p, r, o);
 		if (shown++)

@@ -352,7 +352,7 @@ static void pool(struct cell *c, const void *row)
 }
 
 /* A segment without blocks has no known inside: a library's. */
-#define INSIDE TOLD_IF(report_seg_row, is_cached)
+#define INSIDE REPORTED_IF(report_seg_row, is_cached)
 
 static const struct column columns[] = {
 	{ "kind", "kind", COL_TEXT, VIA(kind), TUI(2, 18, .wide = 1) },

@@ -156,7 +156,7 @@ static const struct column kind_columns[] = {
 static const struct table kind_table = TABLE(kind_columns);
 
 /* A kind with few steps that was never traced is mostly noise of the machine: shown on request. */
-static int kinds_are_told(const struct report_sampling *s, int is_all)
+static int kinds_are_reported(const struct report_sampling *s, int is_all)
 {
 	uint64_t steps = 0, least;
 	unsigned cnt = 0;
@@ -174,7 +174,7 @@ static void put_kinds(struct page *p, const struct report *r, int is_all)
 	const struct report_sampling *s = &r->sampling;
 	struct drawn d = drawn_as(AS_TEXT, r);
 
-	if (!kinds_are_told(s, is_all))
+	if (!kinds_are_reported(s, is_all))
 		return;
 	page__heading(p, "Kinds of steps");
 	table__text(p, &kind_table, &d, s->kinds, s->kinds_cnt, sizeof(*s->kinds));

@@ -154,7 +154,7 @@ static int has_earlier(const struct report *r, size_t block)
 static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	const struct report *r = d->r;
-	uint64_t told = 0;
+	uint64_t reported = 0;
 
 	(void)dev;
 	d->whole = report_peak_sum(r);
@@ -175,11 +175,11 @@ static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct re
 			t.largest = b->size > t.largest ? b->size : t.largest;
 		}
 		tui_rows__add(rows, d, &t);
-		told += t.bytes;
+		reported += t.bytes;
 	}
-	if (told && told < d->whole)
-		tui_rows__add(rows, d, &(struct thread){ .bytes = d->whole - told, .op = "blocks that are not under Blocks" })
-			->style = TUI_DIM;
+	if (reported && reported < d->whole)
+		tui_rows__add(rows, d, &(struct thread){ .bytes = d->whole - reported,
+							.op = "blocks that are not under Blocks" })->style = TUI_DIM;
 }
 
 /* --- names, modules, steps, processes, segments ------------------------------------------------------- */

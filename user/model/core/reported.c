@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Some tens of events a second at most: linear searches will do. */
-#include "model/core/told.h"
+#include "model/core/reported.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 
-void told__done(struct told *t)
+void reported__done(struct reported *t)
 {
 	free(t->covers);
 	t->covers = NULL;
@@ -20,7 +20,7 @@ void told__done(struct told *t)
 }
 
 /* The entry of a symbol, made if need be; NULL: no room. */
-static struct told_symbol *told__symbol(struct told *t, name_id name)
+static struct reported_symbol *reported__symbol(struct reported *t, name_id name)
 {
 	if (!name.v || name.v >= NAMES_MAX)
 		return NULL;
@@ -36,9 +36,9 @@ static struct told_symbol *told__symbol(struct told *t, name_id name)
 	}
 	if (t->symbol_of[name.v])
 		return &t->symbols[t->symbol_of[name.v] - 1];
-	if (t->symbols_cnt >= TOLD_SYMBOLS_MAX || !array_has_room(t->symbols, t->symbols_cnt, t->symbols_cap, 256))
+	if (t->symbols_cnt >= REPORTED_SYMBOLS_MAX || !array_has_room(t->symbols, t->symbols_cnt, t->symbols_cap, 256))
 		return NULL;
-	t->symbols[t->symbols_cnt] = (struct told_symbol){ .name = name };
+	t->symbols[t->symbols_cnt] = (struct reported_symbol){ .name = name };
 	t->symbol_of[name.v] = (uint32_t)++t->symbols_cnt;
 	return &t->symbols[t->symbols_cnt - 1];
 }
@@ -53,9 +53,9 @@ static uint64_t since(uint64_t base, uint64_t now)
 	return now > base ? now - base : 0;
 }
 
-static void told__site(struct told *t, const struct event *ev)
+static void reported__site(struct reported *t, const struct event *ev)
 {
-	struct told_symbol *s = told__symbol(t, ev->name);
+	struct reported_symbol *s = reported__symbol(t, ev->name);
 
 	if (!s)
 		return;
@@ -66,11 +66,11 @@ static void told__site(struct told *t, const struct event *ev)
 }
 
 /* Makes room for one more; false: there is none. */
-static bool told__make_room(struct told *t)
+static bool reported__make_room(struct reported *t)
 {
 	size_t i = 0;
 
-	if (t->covers_cnt < TOLD_COVERS_MAX)
+	if (t->covers_cnt < REPORTED_COVERS_MAX)
 		return array_has_room(t->covers, t->covers_cnt, t->covers_cap, 16);
 	while (i < t->covers_cnt && t->covers[i].pid == t->main_pid)
 		i++;
@@ -81,9 +81,9 @@ static bool told__make_room(struct told *t)
 	return true;
 }
 
-static void told__cover(struct told *t, const struct event *ev)
+static void reported__cover(struct reported *t, const struct event *ev)
 {
-	struct told_cover c = { ev->pid, ev->name, ev->addr, ev->size };
+	struct reported_cover c = { ev->pid, ev->name, ev->addr, ev->size };
 
 	for (size_t i = 0; i < t->covers_cnt; i++) {
 		if (t->covers[i].pid == c.pid && t->covers[i].source.v == c.source.v) {
@@ -91,20 +91,20 @@ static void told__cover(struct told *t, const struct event *ev)
 			return;
 		}
 	}
-	if (told__make_room(t))
+	if (reported__make_room(t))
 		t->covers[t->covers_cnt++] = c;
 }
 
-static void told__note(struct told *t, name_id note)
+static void reported__note(struct reported *t, name_id note)
 {
 	for (size_t i = 0; i < t->notes_cnt; i++)
 		if (t->notes[i].v == note.v)
 			return;
-	if (t->notes_cnt < TOLD_NOTES_MAX)
+	if (t->notes_cnt < REPORTED_NOTES_MAX)
 		t->notes[t->notes_cnt++] = note;
 }
 
-static void told__idle(struct told *t, const struct event *ev)
+static void reported__idle(struct reported *t, const struct event *ev)
 {
 	if (!t->idle_ts_ns)
 		t->idle_ts_ns = ev->ts_ns;
@@ -112,14 +112,14 @@ static void told__idle(struct told *t, const struct event *ev)
 	t->idle_probes = ev->addr;
 }
 
-static void told__late(struct told *t, const struct event *ev)
+static void reported__late(struct reported *t, const struct event *ev)
 {
-	if (t->late_cnt < TOLD_LATE_MAX)
-		t->late[t->late_cnt] = (struct told_late){ ev->name, ev->pid, ev->ts_ns, ev->size };
+	if (t->late_cnt < REPORTED_LATE_MAX)
+		t->late[t->late_cnt] = (struct reported_late){ ev->name, ev->pid, ev->ts_ns, ev->size };
 	t->late_cnt++;
 }
 
-uint64_t told__probe_ns(const struct told *t)
+uint64_t reported__probe_ns(const struct reported *t)
 {
 	uint64_t sum = 0;
 
@@ -128,7 +128,7 @@ uint64_t told__probe_ns(const struct told *t)
 	return sum;
 }
 
-void told__handle(struct told *t, const struct event *ev)
+void reported__handle(struct reported *t, const struct event *ev)
 {
 	switch (ev->kind) {
 	case EV_BEGIN:
@@ -141,14 +141,14 @@ void told__handle(struct told *t, const struct event *ev)
 		t->end_reason = ev->aux;
 		break;
 	case EV_COVER:
-		told__cover(t, ev);
+		reported__cover(t, ev);
 		break;
 	case EV_NOTE:
-		told__note(t, ev->name);
+		reported__note(t, ev->name);
 		break;
 	case EV_COST:
 		if (ev->aux < MT_PROG_MAX) {
-			struct told_cost *c = &t->costs[ev->aux];
+			struct reported_cost *c = &t->costs[ev->aux];
 
 			if (ev->flags == EV_F_BASE) {
 				c->base_hits = ev->addr;
@@ -163,16 +163,16 @@ void told__handle(struct told *t, const struct event *ev)
 			t->lost[ev->aux] = ev->size;
 		break;
 	case EV_SITE:
-		told__site(t, ev);
+		reported__site(t, ev);
 		break;
 	case EV_IDLE:
-		told__idle(t, ev);
+		reported__idle(t, ev);
 		break;
 	case EV_LATE_OP:
-		told__late(t, ev);
+		reported__late(t, ev);
 		break;
 	case EV_FIRED: {
-		struct told_symbol *s = told__symbol(t, ev->name);
+		struct reported_symbol *s = reported__symbol(t, ev->name);
 
 		if (s && ev->flags == EV_F_BASE)
 			s->fired_base = ev->size;
