@@ -303,6 +303,7 @@ static void test_before_the_attach(void **state)
 	static const char *const paths[] = { "a.mtr", "b.mtr" };
 	struct report_dev devs[] = { { .dev = MT_DEV_CPU, .peak = 20000, .preexisting_bytes = 1500 },
 				     { .dev = MT_DEV_CPU, .peak = 20000 } };
+	struct report_proc procs[] = { { .how = EV_PROC_ATTACHED, .peak = 20000 }, { .how = EV_PROC_LAUNCHED, .peak = 20000 } };
 	const struct view_opts opts = { .top = 9 };
 	static struct fake a, b;
 	struct diff_side sides[2];
@@ -327,6 +328,9 @@ static void test_before_the_attach(void **state)
 	fake__make(&a, 3, 10, 2, 0);
 	fake__make(&b, 4, 10, 2, 10); /* by the mean, zeros has grown most */
 	a.to.ops.none = (struct report_op){ .at_peak = 1500 };
+	a.to.procs = &procs[0];
+	b.to.procs = &procs[1];
+	a.to.procs_cnt = b.to.procs_cnt = 1;
 	a.to.devs = &devs[0];
 	b.to.devs = &devs[1];
 	a.to.devs_cnt = b.to.devs_cnt = 1;
@@ -349,12 +353,13 @@ static void test_before_the_attach(void **state)
 	assert_non_null(strstr(text, "Allocated before the attach, so of no known operator: 1.46 KiB of A's peak, "));
 	free(text);
 	diff__done(&d);
-	devs[1].preexisting_bytes = 1500; /* both were */
-	b.to.ops.none.at_peak = 600;
+	procs[1].how = EV_PROC_ATTACHED; /* both were: the larger model has more */
+	b.to.ops.none.at_peak = 60;
 	assert_int_equal(diff__make(&d, &sides[0], &sides[1], DIFF_BY_OP), 0);
 	assert_false(find(&d, "empty")->is_before);
 	diff__done(&d);
 	a.to.devs = b.to.devs = NULL;
+	a.to.procs = b.to.procs = NULL;
 }
 
 int main(void)

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event/event.h"
 #include "timeline/report.h"
-
-#define FEW_PART 10 /* of what one side has the other one has less: it was there from the start */
 
 static double before_attach(const struct diff_side *s, enum diff_by by)
 {
@@ -54,10 +53,12 @@ static double peak_of(const struct diff_side *a, const struct diff_side *b)
 	return (double)(x > y ? x : y);
 }
 
-/* Where both were attached, both have it: then what there is more of has grown. */
-static bool is_one_sided(double a, double b)
+static bool was_attached(const struct diff_side *s)
 {
-	return a < b ? a * FEW_PART < b : b * FEW_PART < a;
+	for (size_t i = 0; i < s->end->procs_cnt; i++)
+		if (s->end->procs[i].how == EV_PROC_ATTACHED && s->end->procs[i].peak)
+			return true;
+	return false;
 }
 
 /* sign: of the change; 1: B has such bytes in rows. */
@@ -110,7 +111,8 @@ int diff__before(struct diff *d, const struct diff_side *a, const struct diff_si
 	d->before_a = before_attach(a, by);
 	d->before_b = before_attach(b, by);
 	more = d->before_a - d->before_b;
-	if (!is_one_sided(d->before_a, d->before_b) || fabs(more) * DIFF_SAME_PART < peak_of(a, b))
+	/* Where both were attached both have it: then what there is more of has grown. */
+	if (was_attached(a) == was_attached(b) || fabs(more) * DIFF_SAME_PART < peak_of(a, b))
 		return 0;
 	for (size_t i = 0; i < d->cnt; i++) {
 		double change = is_nobodys(&d->rows[i]) ? diff_row__change(&d->rows[i], DIFF_PEAK) : 0;
