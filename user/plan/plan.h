@@ -39,7 +39,7 @@ enum source {
 #define SRC_ALL (SRC_DEFAULT | SRC_OPS | SRC_HOST | SRC_VIEWS)
 
 const char *source_name(enum source one);	      /* "framework" … */
-/* "framework,ops" → bits; names of DESIGN that are not implemented yet give -ENOTSUP with a message. */
+/* "framework,ops" → bits. -EINVAL with a message: an unknown name, or none. */
 int sources_parse(const char *text, unsigned *ret_mask, struct err *err);
 
 struct site {
