@@ -16,8 +16,8 @@
 #include <zlib.h>
 
 #include "timeline/labels.h"
-#include "view/filter_said.h"
 #include "timeline/report.h"
+#include "timeline/selection.h"
 #include "view/export.h"
 #include "view/export/gzip.h"
 #include "view/fold/torch_actions.h"
@@ -681,7 +681,7 @@ static void test_op_trace(void **state)
 /* A part has the sums of the whole: what was there from the beginning counts, whenever it is seen. */
 static void test_op_trace_of_a_part(void **state)
 {
-	struct filter_said part = { .at = "step 7", .dev = -1, .category = -1, .rank = -1 };
+	struct selection part = { .at.text = "step 7", .dev = -1, .category = -1, .rank = -1 };
 	struct report_proc proc = { .pid = 1, .peak = 200 };
 	struct report rep = { .run.pid = 1, .procs = &proc, .procs_cnt = 1 };
 	struct export_to to = { .labels = labels, .dev = -1, .report = &rep, .part = &part };

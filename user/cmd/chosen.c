@@ -10,46 +10,37 @@
 #include "record/replay.h"
 
 /* As it is typed, for commands about the same processes. */
-static void chosen__say(struct chosen *c, const struct options *o)
+static void chosen__say(struct chosen *c, const struct selection *asked)
 {
 	size_t len = 0;
 
-	if (o->rank >= 0)
-		snprintf(c->choice, sizeof(c->choice), "--rank %" PRId64, o->rank);
-	for (size_t i = 0; o->rank < 0 && i < c->cnt; i++)
+	if (asked->rank >= 0)
+		snprintf(c->choice, sizeof(c->choice), "--rank %" PRId64, asked->rank);
+	for (size_t i = 0; asked->rank < 0 && i < c->cnt; i++)
 		len += (size_t)snprintf(c->choice + len, sizeof(c->choice) - len, "%s--pid %" PRIu32, i ? " " : "", c->pids[i]);
 }
 
-struct options options_of_second(const struct options *o)
+int chosen__find(struct chosen *c, const struct selection *asked, const char *path, enum classes classes, struct err *err)
 {
-	struct options b = *o;
-
-	b.file = o->file_b;
-	memcpy(b.pids, o->pids_b, sizeof(b.pids));
-	return b;
-}
-
-int chosen__find(struct chosen *c, const struct options *o, struct err *err)
-{
-	struct replay_opts ro = { .top = 1, .classes = o->classes };
+	struct replay_opts ro = { .top = 1, .classes = classes };
 	struct report *whole = NULL;
 	struct replay_end end;
 	struct filter f;
 	int r;
 
 	*c = (struct chosen){ .cnt = 0 };
-	if (o->rank < 0 && !o->pids_cnt)
+	if (asked->rank < 0 && !asked->pids_cnt)
 		return 0;
-	r = replay_run(o->file, &ro, &whole, &end, err);
+	r = replay_run(path, &ro, &whole, &end, err);
 	if (r < 0)
 		return r;
-	filter__init(&f, o);
+	filter__init(&f, asked, path);
 	r = filter__find_pids(&f, whole, err);
 	if (!r) {
 		c->pids = f.pids;
 		c->cnt = f.pids_cnt;
 		f.pids = NULL;
-		chosen__say(c, o);
+		chosen__say(c, asked);
 		c->cost = whole->cost;
 	}
 	filter__done(&f);

@@ -6,13 +6,15 @@
 #ifndef MT_CMD_CHOSEN_H
 #define MT_CMD_CHOSEN_H
 
-#include "cmd/options.h"
 #include "timeline/report.h"
+#include "timeline/selection.h"
+#include "timeline/timeline.h"
 
+struct err;
 struct replay_end;
 struct replay_opts;
 
-#define CHOICE_BYTES (OPT_PIDS_MAX * sizeof("--pid 4294967295 "))
+#define CHOICE_BYTES (SELECTION_PIDS_MAX * sizeof("--pid 4294967295 "))
 
 /* Zeros: all of the recording. */
 struct chosen {
@@ -22,10 +24,8 @@ struct chosen {
 	struct report_cost cost; /* of all */
 };
 
-/* The same options for o->file_b, the second of two recordings, as if it were the first. */
-struct options options_of_second(const struct options *o);
-/* Reads o->file once, if anything was asked for. 0, or -errno: there is no such process. */
-int chosen__find(struct chosen *c, const struct options *o, struct err *err);
+/* Reads the recording once, if anything was asked for. 0, or -errno: there is no such process. */
+int chosen__find(struct chosen *c, const struct selection *asked, const char *path, enum classes classes, struct err *err);
 void chosen__done(struct chosen *c);
 /* replay_run() of these processes only, with the cost of tracing all. */
 int chosen__run(const struct chosen *c, const char *path, struct replay_opts *ro, struct report **ret,

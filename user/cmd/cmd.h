@@ -58,6 +58,13 @@ const char *rights_names(uint64_t missing, char *buf, size_t size);
 /* 0, or -EPERM with the way out. */
 int rights_check(struct err *err);
 
+/* What they say of the recording o->file: all is borrowed from *o. */
+struct selection selection_of(const struct options *o);
+/* The same options for o->file_b, the second of two recordings, as if it were the first. */
+struct options options_of_second(const struct options *o);
+/* The processes of o->file that were asked for, for chosen__done(). 0, or -errno: there is no such process. */
+int find_chosen(struct chosen *c, const struct options *o, struct err *err);
+
 /* EXIT_LOST when more events were lost than --max-loss allows, else EXIT_OK. */
 int loss_exit_code(const struct options *o, const struct report *r);
 /* 0, or -EINVAL: the recording has gaps, and the command needs all of a job's allocations. */

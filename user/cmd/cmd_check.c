@@ -40,7 +40,7 @@ int cmd_check(const struct options *o, struct err *err)
 	struct check_view v;
 	struct replay_end end = { 0 };
 	struct chosen c;
-	int r = chosen__find(&c, o, err), w;
+	int r = find_chosen(&c, o, err), w;
 
 	if (!r)
 		r = chosen__run(&c, o->file, &ro, &rep, &end, err);

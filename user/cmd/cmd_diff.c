@@ -185,7 +185,7 @@ static int side__read(struct side *s, struct err *err)
 	struct replay_opts ro = { .top = SIZE_MAX, .begin = scan_begin, .event = read_event, .end = read_end, .mark = read_mark,
 				  .marks_cnt = 2, .classes = s->o.classes, .ctx = s };
 	struct replay_end end;
-	int r = chosen__find(&s->chosen, &s->o, err);
+	int r = find_chosen(&s->chosen, &s->o, err);
 
 	if (!r)
 		r = side__scan(s, err);
@@ -216,14 +216,17 @@ static int side__read(struct side *s, struct err *err)
 static int side__name(struct side *s, uint8_t dev, struct err *err)
 {
 	const struct holding *rows;
+	struct selection asked;
 	size_t cnt;
 	int r;
 
 	if (!report_dev_find(s->end, dev))
 		return 0;
 	s->o.dev = dev;
-	s->o.quiet = 1; /* its faults were printed before */
-	r = held_moment__read(&s->peak, &s->o, err);
+	asked = selection_of(&s->o);
+	r = held_moment__learn(&s->peak, &asked, s->o.file, s->o.classes, err);
+	if (!r)
+		r = held_moment__hold(&s->peak, s->o.depth, err);
 	if (r < 0)
 		return r;
 	rows = holdings__rows(s->peak.held, HELD_BY_NAME, &cnt);

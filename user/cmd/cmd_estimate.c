@@ -172,7 +172,7 @@ static int second_pass(const struct options *o, struct passes *p, struct err *er
 static int estimate_recording(const struct options *o, struct err *err)
 {
 	struct passes p = { .o = o, .err = err };
-	int r = chosen__find(&p.chosen, o, err);
+	int r = find_chosen(&p.chosen, o, err);
 
 	recorded__init(&p.recorded);
 	if (!r)

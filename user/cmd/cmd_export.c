@@ -185,7 +185,7 @@ static void settle_moment(struct export_run *x)
 {
 	uint8_t dev = (uint8_t)x->filter.sieve.dev;
 
-	x->at = (struct export_at){ .said = x->o->at.text, .sieve = &x->filter.sieve, .dev = dev,
+	x->at = (struct export_at){ .text = x->o->at.text, .sieve = &x->filter.sieve, .dev = dev,
 				    .peak_ns = report_peak_ts_ns(x->to.report, dev) };
 	x->to.at = &x->at;
 }
@@ -236,7 +236,7 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.names = x->names ? x->names : names;
 	x->to.path = x->out == stdout ? NULL : x->file.part ? x->file.part : x->o->out;
 	x->to.dev = x->o->dev;
-	x->to.part = x->is_part ? &x->filter.said : NULL;
+	x->to.part = x->is_part ? &x->filter.shown : NULL;
 	x->to.span = x->is_part ? &x->filter.sieve.span : NULL;
 	x->to.pids = x->filter.sieve.pids;
 	x->to.pids_cnt = x->filter.sieve.pids_cnt;
@@ -348,6 +348,7 @@ static void say_written(const struct export_run *x, const struct report *rep)
 
 int cmd_export(const struct options *o, struct err *err)
 {
+	struct selection asked = selection_of(o);
 	struct err sink_err = { 0 };
 	struct export_run x = { .o = o, .format = export_format_find(o->format), .err = &sink_err, .passes = 1,
 				.file = { .fd = -1 } };
@@ -362,7 +363,7 @@ int cmd_export(const struct options *o, struct err *err)
 	x.is_part = is_filtered(o) && !x.has_moment;
 	if (x.is_part && !(x.format->needs & EXPORT_PART))
 		return no_part(o, x.format, err);
-	filter__init(&x.filter, o);
+	filter__init(&x.filter, &asked, o->file);
 	x.filter.wants_one_step = x.format->needs & EXPORT_ONE_STEP;
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
 	r = run_open(&x);

@@ -159,7 +159,7 @@ int cmd_report(const struct options *o, struct err *err)
 
 	if (is_filtered(o) && !is_of_processes(o))
 		return report_moment(o, err);
-	r = chosen__find(&c, o, err);
+	r = find_chosen(&c, o, err);
 	if (!r)
 		r = o->tui ? report_browse(o, &c, err) : report_of(o, &c, err);
 	chosen__done(&c);

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/outfile.h"
 #include "base/text.h"
+#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "record/replay.h"
 #include "timeline/report.h"
@@ -96,6 +97,31 @@ int has_device(const struct options *o, const struct report *r, struct err *err)
 		return 0;
 	err_set(err, -ENODATA, "%s has no block on %s", o->file, dev_name((uint8_t)o->dev, name));
 	return len ? err_hint(err, "it has blocks on %s", all) : err_hint(err, "it has none at all");
+}
+
+struct selection selection_of(const struct options *o)
+{
+	return (struct selection){
+		.at = o->at, .from = o->from, .to = o->to, .dev = o->dev, .category = o->category, .module = o->module,
+		.op = o->op, .pids = (const uint32_t *)o->pids, .pids_cnt = o->pids_cnt, .rank = o->rank,
+		.is_of_two = o->file_b != NULL,
+	};
+}
+
+struct options options_of_second(const struct options *o)
+{
+	struct options b = *o;
+
+	b.file = o->file_b;
+	memcpy(b.pids, o->pids_b, sizeof(b.pids));
+	return b;
+}
+
+int find_chosen(struct chosen *c, const struct options *o, struct err *err)
+{
+	struct selection asked = selection_of(o);
+
+	return chosen__find(c, &asked, o->file, o->classes, err);
 }
 
 int loss_exit_code(const struct options *o, const struct report *r)

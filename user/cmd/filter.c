@@ -9,19 +9,17 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "cmd/cmd.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 
 #define LISTED 3 /* of the ones there are, when another was asked for */
 
-void filter__init(struct filter *f, const struct options *o)
+void filter__init(struct filter *f, const struct selection *asked, const char *path)
 {
-	*f = (struct filter){ .o = o };
+	*f = (struct filter){ .path = path, .asked = *asked, .shown = *asked };
 	sieve__init(&f->sieve);
 	f->firsts = MAP_OF(struct filter_first);
-	f->said = (struct filter_said){ .at = o->at.text, .from = o->from.text, .to = o->to.text, .dev = o->dev,
-					.category = o->category, .module = o->module, .op = o->op, .rank = o->rank };
+	f->shown.pids_cnt = 0;
 }
 
 void filter__done(struct filter *f)
@@ -98,7 +96,7 @@ static int no_rank(const struct filter *f, const struct report *r, struct err *e
 			low = n < low ? n : low;
 			high = n > high ? n : high;
 		}
-	err_set(err, -ENODATA, "%s has no rank %" PRId64, f->o->file, f->o->rank);
+	err_set(err, -ENODATA, "%s has no rank %" PRId64, f->path, f->asked.rank);
 	return low <= high ? err_hint(err, "it has ranks %" PRIu32 " to %" PRIu32, low, high), -ENODATA :
 			     err_hint(err, "none of its processes has one; --pid chooses a process"), -ENODATA;
 }
@@ -108,31 +106,31 @@ static int find_rank(struct filter *f, const struct report *r, struct err *err)
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < r->procs_cnt; i++)
-		if (report_rank(r, r->procs[i].pid, &n) && n == f->o->rank && add_pid(f, r->procs[i].pid))
+		if (report_rank(r, r->procs[i].pid, &n) && n == f->asked.rank && add_pid(f, r->procs[i].pid))
 			return err_set(err, -ENOMEM, "out of memory");
 	return f->pids_cnt ? 0 : no_rank(f, r, err);
 }
 
 int filter__find_pids(struct filter *f, const struct report *r, struct err *err)
 {
-	for (size_t k = 0; k < f->o->pids_cnt; k++) {
-		uint32_t pid = (uint32_t)f->o->pids[k];
+	const char *which = f->asked.is_of_two ? "; --pid A,B is process A of the first recording and B of the second" : "";
+
+	for (size_t k = 0; k < f->asked.pids_cnt; k++) {
+		uint32_t pid = f->asked.pids[k];
 		size_t i = 0;
 
 		while (i < r->procs_cnt && r->procs[i].pid != pid)
 			i++;
 		if (i == r->procs_cnt) {
-			err_set(err, -ENODATA, "%s has no process %" PRIu32, f->o->file, pid);
-			return err_hint(err, "memtrace report %.200s --by process lists them%s", f->o->file,
-					f->o->file_b ? "; --pid A,B is process A of the first recording and B of the second" :
-						       ""), -ENODATA;
+			err_set(err, -ENODATA, "%s has no process %" PRIu32, f->path, pid);
+			return err_hint(err, "memtrace report %.200s --by process lists them%s", f->path, which), -ENODATA;
 		}
 		if (add_pid(f, pid))
 			return err_set(err, -ENOMEM, "out of memory");
 	}
-	f->said.pids = f->pids;
-	f->said.pids_cnt = f->o->rank < 0 ? f->pids_cnt : 0;
-	return f->o->rank < 0 ? 0 : find_rank(f, r, err);
+	f->shown.pids = f->pids;
+	f->shown.pids_cnt = f->asked.rank < 0 ? f->pids_cnt : 0;
+	return f->asked.rank < 0 ? 0 : find_rank(f, r, err);
 }
 
 /* --- categories, modules, operators: do they exist? ------------------------------------------------------------ */
@@ -183,11 +181,11 @@ static int has_module(const struct filter *f, const struct report *r, struct err
 
 		if (!m->name)
 			continue;
-		if (module_is_wanted(f->o->module, m->name, m->root))
+		if (module_is_wanted(f->asked.module, m->name, m->root))
 			return 0;
 		largest__try(&l, m->root, m->name, m->own.alloc_bytes);
 	}
-	return no_such("module", f->o->module, &l, err);
+	return no_such("module", f->asked.module, &l, err);
 }
 
 static int has_op(const struct filter *f, const struct report *r, struct err *err)
@@ -195,27 +193,27 @@ static int has_op(const struct filter *f, const struct report *r, struct err *er
 	struct largest l = { .text = { NULL } };
 
 	for (size_t i = 0; i < r->ops.cnt; i++) {
-		if (op_is_wanted(f->o->op, r->ops.rows[i].name))
+		if (op_is_wanted(f->asked.op, r->ops.rows[i].name))
 			return 0;
 		largest__try(&l, "", r->ops.rows[i].name, r->ops.rows[i].alloc_bytes);
 	}
-	return no_such("operator", f->o->op, &l, err);
+	return no_such("operator", f->asked.op, &l, err);
 }
 
 static int has_category(const struct filter *f, const struct report *r, struct err *err)
 {
-	const char *name = category_name((enum category)f->o->category);
+	const char *name = category_name((enum category)f->asked.category);
 	uint64_t sums[CAT_MAX] = { 0 };
 	struct largest l = { .text = { NULL } };
 
 	if (!r->has_flow) {
-		err_set(err, -ENODATA, "%s has no data flow, so no categories", f->o->file);
+		err_set(err, -ENODATA, "%s has no data flow, so no categories", f->path);
 		return err_hint(err, "record without --probes, or with framework,flow,regions"), -ENODATA;
 	}
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		for (int c = 0; c < CAT_MAX; c++)
 			sums[c] += r->devs[i].cats[c].byte_ns + r->devs[i].cats[c].live;
-	if (sums[f->o->category])
+	if (sums[f->asked.category])
 		return 0;
 	for (int c = 0; c < CAT_MAX; c++)
 		if (sums[c])
@@ -230,7 +228,7 @@ static int no_step(const struct filter *f, uint64_t step, struct err *err)
 	uint64_t first, last;
 	int has = spans__numbers(&f->spans, f->pids, f->pids_cnt, &first, &last);
 
-	err_set(err, -ENODATA, "%s has no whole step %" PRIu64, f->o->file, step);
+	err_set(err, -ENODATA, "%s has no whole step %" PRIu64, f->path, step);
 	return has ? err_hint(err, "it has steps %" PRIu64 " to %" PRIu64, first, last) :
 		     err_hint(err, "it has no steps: --at 12.5s, a time since its begin, or --at peak"), -ENODATA;
 }
@@ -266,7 +264,7 @@ static int step_before_probes(const struct filter *f, const struct report *r, st
 		if (is_chosen(f, r->procs[i].pid) && r->procs[i].set_ts_ns >= f->sieve.span.to_ns)
 			why = "probes were still being set";
 	err_set(err, -ENODATA, "step %" PRIu64 " was over before the first allocation was seen, %s after the start",
-		f->o->at.num, fmt_ns(a, f->seen_ns - r->run.start_ts_ns));
+		f->asked.at.num, fmt_ns(a, f->seen_ns - r->run.start_ts_ns));
 	return err_hint(err, "%s: a later step, or --at peak", why), -ENODATA;
 }
 
@@ -275,8 +273,8 @@ static int time_before_probes(const struct filter *f, const struct report *r, ui
 {
 	char a[24], b[24], who[40] = "";
 
-	if (f->o->rank >= 0)
-		snprintf(who, sizeof(who), " of rank %" PRId64, f->o->rank);
+	if (f->asked.rank >= 0)
+		snprintf(who, sizeof(who), " of rank %" PRId64, f->asked.rank);
 	else if (f->pids_cnt == 1)
 		snprintf(who, sizeof(who), " of process %" PRIu32, f->pids[0]);
 	else if (f->pids_cnt)
@@ -293,7 +291,7 @@ static int time_in_gap(const struct filter *f, const struct report *r, const str
 	uint64_t start_ns = r->run.start_ts_ns;
 	char a[24], b[24];
 
-	err_set(err, -ENODATA, "%s: nothing was traced from %s to %s after the start", f->o->file,
+	err_set(err, -ENODATA, "%s: nothing was traced from %s to %s after the start", f->path,
 		fmt_ns(a, g->begin_ns - start_ns), fmt_ns(b, g->end_ns - start_ns));
 	if (g == gaps && !r->sampling.is_on) /* between two recordings, the first of which was traced */
 		return err_hint(err, "traced before that: --until %.3fs; or --at peak",
@@ -311,7 +309,7 @@ static int find_time(const struct filter *f, const struct report *r, uint64_t ns
 
 	if (ns > r->run.end_ts_ns - r->run.start_ts_ns) {
 		err_set(err, -ENODATA, "%s after the start is after the end", fmt_ns(a, ns));
-		return err_hint(err, "%.200s lasts %s", f->o->file, fmt_ns(b, r->run.end_ts_ns - r->run.start_ts_ns)), -ENODATA;
+		return err_hint(err, "%.200s lasts %s", f->path, fmt_ns(b, r->run.end_ts_ns - r->run.start_ts_ns)), -ENODATA;
 	}
 	*ret = (struct span){ r->run.start_ts_ns + ns, r->run.start_ts_ns + ns };
 	return 0;
@@ -329,8 +327,8 @@ static void find_peak(const struct filter *f, const struct report *r, struct spa
 /* Each job counts its own steps: their common span is no moment of any. */
 static int whose_step(const struct filter *f, const struct report *r, uint64_t step, struct err *err)
 {
-	err_set(err, -EINVAL, "step %" PRIu64 " of which job? %s has %zu jobs", step, f->o->file, report_words_jobs(r));
-	return err_hint(err, "--pid chooses a process: memtrace report %.200s --by process lists them", f->o->file), -EINVAL;
+	err_set(err, -EINVAL, "step %" PRIu64 " of which job? %s has %zu jobs", step, f->path, report_words_jobs(r));
+	return err_hint(err, "--pid chooses a process: memtrace report %.200s --by process lists them", f->path), -EINVAL;
 }
 
 static int find_when(const struct filter *f, const struct report *r, const struct when *w, struct span *ret, struct err *err)
@@ -355,18 +353,18 @@ static void find_one_step(struct filter *f, const struct report *r)
 	if (!f->one_step_is_peaks && !spans__last_traced(&f->spans, f->pids, f->pids_cnt, &f->sieve.span, &number))
 		return;
 	snprintf(f->one_step, sizeof(f->one_step), "step %" PRIu64, number);
-	f->said.at = f->one_step;
+	f->shown.at.text = f->one_step;
 }
 
 /* 0 if anything is known of the time asked for. */
 static int span_is_known(const struct filter *f, const struct report *r, struct err *err)
 {
 	const struct span *span = &f->sieve.span;
-	bool is_early = span->to_ns < f->seen_ns, is_step = f->o->at.kind == WHEN_STEP;
+	bool is_early = span->to_ns < f->seen_ns, is_step = f->asked.at.kind == WHEN_STEP;
 	uint64_t to_ns = span->to_ns < r->run.end_ts_ns ? span->to_ns : r->run.end_ts_ns;
 	const struct report_gap *gap = report_gap_around(r, span->from_ns ? span->from_ns : r->run.start_ts_ns, to_ns);
 
-	if (f->o->at.kind == WHEN_PEAK) /* known, or there is none */
+	if (f->asked.at.kind == WHEN_PEAK) /* known, or there is none */
 		return 0;
 	if (is_step && is_early && f->seen_ns >= r->run.start_ts_ns)
 		return step_before_probes(f, r, err);
@@ -378,34 +376,34 @@ static int span_is_known(const struct filter *f, const struct report *r, struct 
 static int find_span(struct filter *f, const struct report *r, struct err *err)
 {
 	struct span *span = &f->sieve.span, at;
-	const struct options *o = f->o;
+	const struct selection *s = &f->asked;
 	int e = 0;
 
-	if (o->at.kind) {
-		e = find_when(f, r, &o->at, span, err);
+	if (s->at.kind) {
+		e = find_when(f, r, &s->at, span, err);
 		return e ? e : span_is_known(f, r, err);
 	}
-	if (f->wants_one_step && !o->from.kind && !o->to.kind)
+	if (f->wants_one_step && !s->from.kind && !s->to.kind)
 		find_one_step(f, r);
-	if (o->from.kind && !(e = find_when(f, r, &o->from, &at, err)))
+	if (s->from.kind && !(e = find_when(f, r, &s->from, &at, err)))
 		span->from_ns = at.from_ns;
-	if (!e && o->to.kind && !(e = find_when(f, r, &o->to, &at, err)))
+	if (!e && s->to.kind && !(e = find_when(f, r, &s->to, &at, err)))
 		span->to_ns = at.to_ns;
 	if (e)
 		return e;
 	if (span->from_ns > span->to_ns) {
-		err_set(err, -EINVAL, "--from %.60s is after --to %.60s", o->from.text, o->to.text);
+		err_set(err, -EINVAL, "--from %.60s is after --to %.60s", s->from.text, s->to.text);
 		return err_hint(err, "of a step --from is its begin, and --to its end"), -EINVAL;
 	}
-	return o->from.kind || o->to.kind ? span_is_known(f, r, err) : 0;
+	return s->from.kind || s->to.kind ? span_is_known(f, r, err) : 0;
 }
 
 /* The device of the peak, if none was named. */
 static int peak_dev(const struct filter *f, const struct report *r)
 {
-	const struct report_dev *d = f->o->dev < 0 ? report_dev_main(r) : NULL;
+	const struct report_dev *d = f->asked.dev < 0 ? report_dev_main(r) : NULL;
 
-	return f->o->dev >= 0 ? f->o->dev : d ? d->dev : MT_DEV_CPU;
+	return f->asked.dev >= 0 ? f->asked.dev : d ? d->dev : MT_DEV_CPU;
 }
 
 int filter__settle(struct filter *f, const struct report *r, const struct labels *labels, const struct names *names,
@@ -417,17 +415,17 @@ int filter__settle(struct filter *f, const struct report *r, const struct labels
 	f->sieve.labels = labels;
 	f->sieve.names = names;
 	f->sieve.dev = peak_dev(f, r);
-	if (!e && f->o->module)
+	if (!e && f->asked.module)
 		e = has_module(f, r, err);
-	if (!e && f->o->op)
+	if (!e && f->asked.op)
 		e = has_op(f, r, err);
-	if (!e && f->o->category >= 0)
+	if (!e && f->asked.category >= 0)
 		e = has_category(f, r, err);
 	if (!e)
 		e = find_span(f, r, err);
-	f->sieve.module = f->o->module;
-	f->sieve.op = f->o->op;
-	f->sieve.category = f->o->category;
+	f->sieve.module = f->asked.module;
+	f->sieve.op = f->asked.op;
+	f->sieve.category = f->asked.category;
 	f->sieve.pids = f->pids;
 	f->sieve.pids_cnt = f->pids_cnt;
 	return e;

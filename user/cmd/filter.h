@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * filter: --at, --from, --to, --device, --pid, --rank, --category, --module and --op, from the command line to a sieve: a
- * first pass over the recording finds the times of steps, a rank's processes, and whether parts asked for exist.
+ * filter: from a selection (--at, --from, --to, --device, --pid, --rank, --category, --module and --op) to a sieve: a first
+ * pass over the recording finds the times of steps, a rank's processes, and whether parts asked for exist.
  */
 #ifndef MT_CMD_FILTER_H
 #define MT_CMD_FILTER_H
 
+#include "timeline/selection.h"
 #include "timeline/sieve.h"
-#include "view/filter_said.h"
 
 struct err;
 struct labels;
-struct options;
 struct report;
 
 struct filter_first {
@@ -19,11 +18,12 @@ struct filter_first {
 };
 
 struct filter {
-	const struct options *o;
+	const char *path; /* of the recording; borrowed */
+	struct selection asked;
 	int wants_one_step;  /* where no time was asked for */
 	char one_step[32];   /* "step 12": the one that was chosen; "": none */
 	int one_step_is_peaks;
-	struct filter_said said;
+	struct selection shown; /* by views: what was asked for, with processes that are there and the step that was chosen */
 	struct sieve sieve;
 	struct spans spans;
 	uint64_t start_ns, seen_ns; /* seen: when the first block was allocated that was seen; of pids, once they are known */
@@ -32,7 +32,7 @@ struct filter {
 	size_t pids_cnt;
 };
 
-void filter__init(struct filter *f, const struct options *o);
+void filter__init(struct filter *f, const struct selection *asked, const char *path);
 void filter__done(struct filter *f);
 int filter__learn(struct filter *f, const struct tl_event *ev); /* the first pass. 0 or -ENOMEM */
 /*

@@ -4,8 +4,6 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "cmd/cmd.h"
-#include "record/replay.h"
 #include "timeline/labels.h"
 #include "timeline/report.h"
 #include "view/fold/holdings.h"
@@ -32,29 +30,24 @@ static int hold(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 	return holdings__event(m->held, &named);
 }
 
-/* Refuses a part that is nowhere in the recording. */
-static int has_rows(struct held_moment *m, const struct options *o, struct err *err)
+int held_moment__learn(struct held_moment *m, const struct selection *asked, const char *path, enum classes classes,
+		       struct err *err)
 {
-	bool has_rank = false;
-	uint32_t rank;
+	struct replay_opts first = { .top = SIZE_MAX, .event = learn, .with_nodes = 1, .classes = classes, .names = &m->names,
+				     .ctx = m };
+	struct replay_end end;
+	int r;
 
-	if (!o->has_by || (o->by != BY_STACK && o->by != BY_RANK))
-		return 0;
-	for (size_t i = 0; i < m->report->procs_cnt && o->by == BY_RANK; i++)
-		has_rank = has_rank || report_rank(m->report, m->report->procs[i].pid, &rank);
-	if (o->by == BY_STACK ? m->report->stacks.total != 0 : has_rank)
-		return 0;
-	err_set(err, -ENODATA, "%s has no %s", o->file, o->by == BY_STACK ? "stacks" : "ranks");
-	return o->by == BY_STACK ?
-		       err_hint(err, "stacks need a recording with --stacks: --by op shows which operators held it") :
-		       err_hint(err, "--by process shows what its processes held");
+	*m = (struct held_moment){ .path = path, .classes = classes };
+	filter__init(&m->filter, asked, path);
+	r = labels__new(&m->labels, err);
+	return r ? r : replay_run(path, &first, &m->report, &end, err);
 }
 
-static int held_moment__hold(struct held_moment *m, const struct options *o, struct err *err)
+int held_moment__hold(struct held_moment *m, unsigned depth, struct err *err)
 {
-	struct replay_opts second = { .top = 1, .event = hold, .classes = o->classes, .ctx = m };
+	struct replay_opts second = { .top = 1, .event = hold, .classes = m->classes, .ctx = m };
 	struct report *rep = NULL;
-	struct replay_end end = { 0 };
 	int r = filter__settle(&m->filter, m->report, m->labels, m->names, err);
 
 	if (r)
@@ -62,30 +55,9 @@ static int held_moment__hold(struct held_moment *m, const struct options *o, str
 	m->held = holdings__new(&m->filter.sieve, report_peak_ts_ns(m->report, (uint8_t)m->filter.sieve.dev));
 	if (!m->held)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = replay_run(o->file, &second, &rep, &end, err);
+	r = replay_run(m->path, &second, &rep, &m->end, err);
 	report__free(rep);
-	if (!r && !o->quiet)
-		replay_say(o->file, m->report->run.lost[MT_LOSS_DAMAGED], &end);
-	return !r && holdings__end(m->held, o->depth, m->report) ? err_set(err, -ENOMEM, "out of memory") : r;
-}
-
-int held_moment__read(struct held_moment *m, const struct options *o, struct err *err)
-{
-	struct replay_opts first = { .top = SIZE_MAX, .event = learn, .with_nodes = 1, .classes = o->classes,
-				     .names = &m->names, .ctx = m };
-	struct replay_end end;
-	int r;
-
-	*m = (struct held_moment){ .labels = NULL };
-	filter__init(&m->filter, o);
-	r = labels__new(&m->labels, err);
-	if (!r)
-		r = replay_run(o->file, &first, &m->report, &end, err);
-	if (!r)
-		r = has_device(o, m->report, err);
-	if (!r)
-		r = has_rows(m, o, err);
-	return r ? r : held_moment__hold(m, o, err);
+	return !r && holdings__end(m->held, depth, m->report) ? err_set(err, -ENOMEM, "out of memory") : r;
 }
 
 void held_moment__done(struct held_moment *m)

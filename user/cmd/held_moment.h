@@ -8,19 +8,26 @@
 
 #include "base/names.h"
 #include "cmd/filter.h"
+#include "record/replay.h"
 
 struct holdings;
 
 struct held_moment {
+	const char *path; /* borrowed */
+	enum classes classes;
 	struct filter filter;
 	struct names *names;
 	struct labels *labels;
 	struct report *report; /* of all of the recording */
 	struct holdings *held;
+	struct replay_end end;
 };
 
-/* Of o->file, which is borrowed with all of o. 0, or -errno; held_moment__done() in both cases. */
-int held_moment__read(struct held_moment *m, const struct options *o, struct err *err);
+/* The first pass, up to the report. What was asked for stays the caller's. 0, or -errno; held_moment__done() in both cases. */
+int held_moment__learn(struct held_moment *m, const struct selection *asked, const char *path, enum classes classes,
+		       struct err *err);
+/* The second one. depth: levels of modules, 0: all. 0, or -errno: a part asked for is missing, with those there are. */
+int held_moment__hold(struct held_moment *m, unsigned depth, struct err *err);
 void held_moment__done(struct held_moment *m);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/asker.h"
 #include "serve/gate.h"
 #include "serve/listen.h"
-#include "timeline/spans.h"
+#include "timeline/selection.h"
 #include "view/view.h"
 
 struct err;
@@ -26,7 +26,7 @@ enum command {
 	CMD_CNT,
 };
 
-#define OPT_PIDS_MAX 64
+#define OPT_PIDS_MAX SELECTION_PIDS_MAX
 #define OPT_NAMES_MAX 16
 #define OPT_USDT_MAX 64
 #define OPT_FILES_MAX 257 /* one more than merge takes, so that it can refuse */

@@ -228,7 +228,7 @@ static int side__read(struct side *s)
 	struct report *rep = NULL;
 	struct replay_end end = { 0 };
 	struct options one = s->other ? options_of_second(s->o) : *s->o;
-	int r = chosen__find(&s->chosen, &one, s->err);
+	int r = find_chosen(&s->chosen, &one, s->err);
 
 	recorded__init(&s->recorded);
 	if (!r)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "timeline/report.h"
-#include "view/filter_said.h"
+#include "view/selection_words.h"
 #include "view/json.h"
 
 static void free_ctx(const struct export_format *f, struct export_ctx *c)
@@ -104,6 +104,6 @@ void export_part_line(struct outbuf *o, const struct export_to *to)
 	json__begin_flat(&j, NULL, '{');
 	json__u64(&j, "t", to->report ? to->report->run.start_ts_ns + (uint64_t)to->report->run.epoch_off_ns : 0);
 	json__str(&j, "ev", "filter");
-	filter_json(&j, to->part);
+	selection_json(&j, to->part);
 	json__end(&j, '}');
 }

@@ -47,12 +47,12 @@ int live_view__draw(struct live_view *v, const struct report *now);
 
 /* Exporters: a table of formats, each one file. They get the decisions one by one. */
 struct export_ctx; /* private state of a format */
-struct filter_said; /* view/filter_said.h */
+struct selection; /* timeline/selection.h */
 struct labels;	   /* timeline/labels.h */
 struct sieve;	   /* timeline/sieve.h */
 /* The moment of --at in a whole recording (EXPORT_MOMENT), as report --at means it. */
 struct export_at {
-	const char *said;	   /* "step 100" */
+	const char *text;	   /* "step 100" */
 	const struct sieve *sieve; /* settled: its span; the owner of a block (sieve__owner) */
 	uint8_t dev;		   /* of the moment, of all processes */
 	uint64_t peak_ns;	   /* the report's, of that device */
@@ -66,7 +66,7 @@ struct export_to {
 	const char *recording;	  /* its name as a shell takes it, without directories; NULL: not known */
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
 	const char *sort; /* --sort: one of the format's words; NULL: its own order */
-	const struct filter_said *part; /* of the recording; blocks live at its begin come first, as preexisting. NULL: all */
+	const struct selection *part; /* of the recording; blocks live at its begin come first, as preexisting. NULL: all */
 	const struct export_at *at; /* EXPORT_MOMENT: the one to show; NULL: none was asked for */
 	const struct span *span; /* of the part, in the monotonic clock; NULL: all */
 	const uint32_t *pids;	  /* of the part, by --pid or --rank; borrowed */

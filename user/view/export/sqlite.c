@@ -516,7 +516,7 @@ static void put_held(struct export_ctx *c)
 
 	if (chosen__opens(&c->chosen, UINT64_MAX))
 		c->at_event = c->event_id;
-	put_meta(c, "at", at->said, 0);
+	put_meta(c, "at", at->text, 0);
 	put_meta(c, "at_ns", NULL, epoch(c, c->chosen.ts_ns));
 	put_meta(c, "at_event", NULL, c->at_event);
 	put_meta(c, "at_device", dev_name(at->dev, dev), 0);

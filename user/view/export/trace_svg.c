@@ -11,9 +11,10 @@
 
 #include "base/text.h"
 #include "event/event.h"
+#include "timeline/selection.h"
 #include "view/clean.h"
 #include "view/export.h"
-#include "view/filter_said.h"
+#include "view/selection_words.h"
 #include "view/fold/opcolumns.h"
 #include "view/outbuf.h"
 
@@ -158,15 +159,15 @@ static const char style[] =
 	".step{stroke:#999;stroke-dasharray:4 3}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
 
 /* ", at step 16, category ACTIVATION" */
-static void put_part(struct outbuf *o, const struct filter_said *part)
+static void put_part(struct outbuf *o, const struct selection *part)
 {
 	char words[1024];
 
-	if (part->at) {
-		outbuf__str(o, strcmp(part->at, "peak") ? ", at " : ", at the ");
-		put_text(o, part->at, strlen(part->at));
+	if (part->at.text) {
+		outbuf__str(o, strcmp(part->at.text, "peak") ? ", at " : ", at the ");
+		put_text(o, part->at.text, strlen(part->at.text));
 	}
-	if (!filter_words(part, words, sizeof(words))[0])
+	if (!selection_words(part, words, sizeof(words))[0])
 		return;
 	outbuf__lit(o, ", ");
 	put_text(o, words, strlen(words));

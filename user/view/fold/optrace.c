@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "timeline/labels.h"
+#include "timeline/selection.h"
 #include "timeline/spans.h"
-#include "view/filter_said.h"
 #include "view/fold/live.h"
 #include "view/fold/open_frames.h"
 
@@ -102,7 +102,7 @@ static uint32_t choose_pid(const struct export_to *to)
 }
 
 /* Their sum, and the allocator's own, is not of them alone. */
-static bool is_of_some(const struct filter_said *part)
+static bool is_of_some(const struct selection *part)
 {
 	return part && (part->category >= 0 || part->module || part->op);
 }

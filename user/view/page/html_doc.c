@@ -507,7 +507,7 @@ static void put_held(struct doc_out *x)
 	section(x, "held", '{');
 	json__u64(&x->j, "t", rel(x->d, x->d->at_ts_ns));
 	json__str(&x->j, "dev", dev_name(x->d->at->dev, dev));
-	json__str(&x->j, "at", x->d->at->said);
+	json__str(&x->j, "at", x->d->at->text);
 	json__end(&x->j, '}');
 }
 

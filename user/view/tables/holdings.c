@@ -8,8 +8,9 @@
 #include "base/array.h"
 #include "event/event.h"
 #include "timeline/report.h"
+#include "timeline/selection.h"
 #include "view/csv.h"
-#include "view/filter_said.h"
+#include "view/selection_words.h"
 #include "view/json.h"
 #include "view/page.h"
 #include "view/table.h"
@@ -147,21 +148,23 @@ static void head_words(const struct held_view *v, char *buf, size_t size)
 }
 
 /* The peak is one of the whole recording. */
-static int has_time(const struct filter_said *f)
+static int has_time(const struct selection *s)
 {
-	return (f->at && strcmp(f->at, "peak") != 0) || f->from || f->to;
+	return (s->at.text && strcmp(s->at.text, "peak") != 0) || s->from.text || s->to.text;
 }
 
 /* The description of that moment. */
-static const char *why_words(const struct filter_said *f)
+static const char *why_words(const struct selection *s)
 {
-	return f->at && strspn(f->at, "0123456789.") ? "" : has_time(f) ? "the most in that time" : "its peak";
+	if (s->at.text && strspn(s->at.text, "0123456789."))
+		return "";
+	return has_time(s) ? "the most in that time" : "its peak";
 }
 
 /* Was a single moment asked for, by its time and not by a step? Nothing is allocated in it. */
 static int is_moment(const struct held_view *v)
 {
-	return v->said->at && !why_words(v->said)[0];
+	return v->asked->at.text && !why_words(v->asked)[0];
 }
 
 static const struct table *table_of(const struct held_view *v)
@@ -177,10 +180,10 @@ static void wanted_words(const struct held_view *v, char *buf, size_t size)
 
 	holdings__sums(v->h, &all, &wanted);
 	buf[0] = '\0';
-	if (!filter_words(v->said, what, sizeof(what))[0] && (is_moment(v) || (!all.bytes && !wanted.allocs)))
+	if (!selection_words(v->asked, what, sizeof(what))[0] && (is_moment(v) || (!all.bytes && !wanted.allocs)))
 		return;
 	if (!what[0])
-		snprintf(buf, size, "allocated in %s: %s in %s block%s", has_time(v->said) ? "that time" : "all",
+		snprintf(buf, size, "allocated in %s: %s in %s block%s", has_time(v->asked) ? "that time" : "all",
 			 fmt_bytes(a, wanted.alloc_bytes), fmt_count(b, (double)wanted.allocs), wanted.allocs == 1 ? "" : "s");
 	else
 		snprintf(buf, size, "%s in %s block%s match%s (%s)", fmt_bytes(a, wanted.bytes),
@@ -190,7 +193,7 @@ static void wanted_words(const struct held_view *v, char *buf, size_t size)
 
 static void put_head(struct page *p, const struct held_view *v)
 {
-	const char *why = why_words(v->said);
+	const char *why = why_words(v->asked);
 	char text[700];
 
 	head_words(v, text, sizeof(text) - 40);
@@ -207,7 +210,7 @@ static void put_head(struct page *p, const struct held_view *v)
 /* Rows that hold nothing are shown if allocations in a span were asked for. */
 static int is_row(const struct held_view *v, const struct holding *row)
 {
-	return row->bytes || v->said->from || v->said->to;
+	return row->bytes || v->asked->from.text || v->asked->to.text;
 }
 
 static size_t rows_cnt(const struct held_view *v, const struct holding *rows, size_t cnt)
@@ -350,7 +353,7 @@ int held_view_json(FILE *out, const struct held_view *v, const struct view_opts 
 	if (err)
 		return err;
 	holdings__sums(v->h, &all, &wanted);
-	filter_json(&j, v->said);
+	selection_json(&j, v->asked);
 	json__str(&j, "sort", v->sort ? v->sort : "bytes");
 	put_moment(&j, v);
 	json__u64(&j, "bytes", wanted.bytes);

@@ -7,14 +7,14 @@
 
 #include "view/fold/holdings.h"
 
-struct filter_said;
+struct selection;
 struct report;
 struct view_opts;
 
 struct held_view {
 	struct holdings *h;
 	const struct report *r;
-	const struct filter_said *said;
+	const struct selection *asked;
 	uint8_t dev; /* the moment is of it */
 	int has_step;
 	uint64_t step; /* under way at the moment */
