@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/shelf.h"
+#include "replay/shelf.h"
 #include "serve/mcp.h"
 #include "serve/mcp_inbox.h"
 

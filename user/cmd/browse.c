@@ -14,9 +14,9 @@
 #include "base/err.h"
 #include "base/signals.h"
 #include "base/text.h"
-#include "cmd/chosen.h"
 #include "cmd/cmd.h"
-#include "record/replay.h"
+#include "replay/chosen.h"
+#include "replay/replay.h"
 #include "timeline/report.h"
 #include "view/tui/tui.h"
 

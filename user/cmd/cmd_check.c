@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "event/event.h"
-#include "record/replay.h"
+#include "replay/chosen.h"
+#include "replay/replay.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 #include "view/tables/check.h"

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "model/ranks.h"
-#include "record/replay.h"
+#include "replay/chosen.h"
+#include "replay/replay.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "view/tables/flow.h"

@@ -10,9 +10,9 @@
 #include "base/err.h"
 #include "base/outfile.h"
 #include "base/text.h"
-#include "cmd/chosen.h"
 #include "cmd/cmd.h"
-#include "record/replay.h"
+#include "replay/chosen.h"
+#include "replay/replay.h"
 #include "timeline/report.h"
 #include "trace/trace.h"
 

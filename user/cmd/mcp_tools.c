@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/offline.h"
-#include "cmd/shelf.h"
+#include "replay/shelf.h"
 #include "view/json.h"
 
 #define CALL_S	 120

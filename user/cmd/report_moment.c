@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
-#include "cmd/held_moment.h"
+#include "replay/held_moment.h"
 #include "timeline/report.h"
 #include "view/tables/holdings.h"
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cmd/chosen.h"
 #include "cmd/cmd.h"
 #include "estimate/whatif.h"
 #include "event/event.h"
 #include "event/rank_label.h"
-#include "record/replay.h"
+#include "replay/chosen.h"
+#include "replay/replay.h"
 #include "timeline/report.h"
 #include "view/tables/whatif.h"
 

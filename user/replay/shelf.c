@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "cmd/shelf.h"
+#include "replay/shelf.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
  * replay: a recording through the model, to a report and, on the way, to a sink that gets every
  * decision. The same calls as live from `order` on, so the same numbers. Needs no root.
  */
-#ifndef MT_RECORD_REPLAY_H
-#define MT_RECORD_REPLAY_H
+#ifndef MT_REPLAY_REPLAY_H
+#define MT_REPLAY_REPLAY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "cmd/held_moment.h"
+#include "replay/held_moment.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* shelf: the recordings that can be asked for by name: files, and .mtr files in directories, not in those within. */
-#ifndef MT_CMD_SHELF_H
-#define MT_CMD_SHELF_H
+#ifndef MT_REPLAY_SHELF_H
+#define MT_REPLAY_SHELF_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "record/replay.h"
+#include "replay/replay.h"
 
 #include <errno.h>
 #include <stdbool.h>

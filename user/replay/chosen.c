@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "cmd/chosen.h"
+#include "replay/chosen.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/filter.h"
-#include "record/replay.h"
+#include "replay/filter.h"
+#include "replay/replay.h"
 
 /* As it is typed, for commands about the same processes. */
 static void chosen__say(struct chosen *c, const struct selection *asked)

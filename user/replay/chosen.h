@@ -3,8 +3,8 @@
  * chosen: the processes of a recording that --pid or --rank name. They are replayed as if nothing else had been recorded;
  * the cost of tracing is that of all processes.
  */
-#ifndef MT_CMD_CHOSEN_H
-#define MT_CMD_CHOSEN_H
+#ifndef MT_REPLAY_CHOSEN_H
+#define MT_REPLAY_CHOSEN_H
 
 #include "timeline/report.h"
 #include "timeline/selection.h"

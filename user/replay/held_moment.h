@@ -3,12 +3,12 @@
  * held_moment: the blocks live in a recording at one moment (filter.h), the peak if none is asked for. The recording is read
  * twice, as for an export: first for final labels and the time of that moment, then for the blocks live at it.
  */
-#ifndef MT_CMD_HELD_MOMENT_H
-#define MT_CMD_HELD_MOMENT_H
+#ifndef MT_REPLAY_HELD_MOMENT_H
+#define MT_REPLAY_HELD_MOMENT_H
 
 #include "base/names.h"
-#include "cmd/filter.h"
-#include "record/replay.h"
+#include "replay/filter.h"
+#include "replay/replay.h"
 
 struct holdings;
 

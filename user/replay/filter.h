@@ -3,8 +3,8 @@
  * filter: from a selection (--at, --from, --to, --device, --pid, --rank, --category, --module and --op) to a sieve: a first
  * pass over the recording finds the times of steps, a rank's processes, and whether parts asked for exist.
  */
-#ifndef MT_CMD_FILTER_H
-#define MT_CMD_FILTER_H
+#ifndef MT_REPLAY_FILTER_H
+#define MT_REPLAY_FILTER_H
 
 #include "timeline/selection.h"
 #include "timeline/sieve.h"
