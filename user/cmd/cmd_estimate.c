@@ -8,17 +8,18 @@
 #include "base/infile.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/what_if.h"
 #include "estimate/estimate.h"
 #include "estimate/graph_json.h"
 #include "estimate/step.h"
 #include "event/event.h"
 #include "memtrace/recording.h"
-#include "replay/chosen.h"
+#include "replay/estimate_input.h"
+#include "replay/recorded_whatif.h"
 #include "replay/replay.h"
 #include "timeline/report.h"
 #include "view/tables/estimate.h"
 #include "view/tables/kept.h"
+#include "view/tables/whatif.h"
 
 /* Bits of the devices that count: 0 or -EINVAL. */
 static int counts_of(const struct options *o, const struct est_doc *d, uint64_t *ret, struct err *err)
@@ -77,28 +78,27 @@ static int estimate_graph(const struct options *o, FILE *in, const char *name, s
 
 /* --- from the recording: lives of blocks and the place of the peak, then the nodes of its step ---------------------- */
 
+static int input_read(struct estimate_input *in, const struct options *o, struct err *err)
+{
+	struct selection asked = selection_of(o);
+
+	return estimate_input__read(in, &asked, o->file, err);
+}
+
+static void input_say(const struct estimate_input *in, const struct options *o)
+{
+	if (!o->quiet)
+		replay_say(in->path, in->report->run.lost[MT_LOSS_DAMAGED], &in->end);
+}
+
 struct passes {
 	const struct options *o;
 	struct err *err;
-	struct chosen chosen;
-	struct recorded recorded;
-	struct recorded_kept kept;
+	struct estimate_input in; /* of the first one */
 	struct step step;
 	struct step_result result;
 	int has_result;
 };
-
-static int lives_begin(void *ctx, const struct names *names)
-{
-	((struct passes *)ctx)->recorded.names = names;
-	return 0;
-}
-
-static int lives_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
-{
-	(void)epoch_off_ns;
-	return recorded__event(&((struct passes *)ctx)->recorded, ev);
-}
 
 static int step_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {
@@ -106,29 +106,21 @@ static int step_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return step__event(&((struct passes *)ctx)->step, ev);
 }
 
-static int first_pass(const struct options *o, struct passes *p, struct err *err)
+static int first_pass(struct passes *p)
 {
-	struct replay_opts ro = { .top = 1, .begin = lives_begin, .event = lives_event, .with_ops = 1, .with_nodes = 1,
-				  .ctx = p };
-	struct report *rep = NULL;
-	struct replay_end end = { 0 };
-	int r = chosen__run(&p->chosen, o->file, &ro, &rep, &end, err);
+	int r = input_read(&p->in, p->o, p->err);
 
-	if (!r && !o->quiet)
-		replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);
 	if (!r)
-		r = refuse_gaps(rep, o->file, err);
+		input_say(&p->in, p->o);
 	if (!r)
-		recorded_as_reported(&p->recorded, rep);
-	report__free(rep);
-	return r < 0 ? r : estimate_kept(o, o->file, &p->recorded, "last uses", &p->kept, err);
+		r = refuse_gaps(p->in.report, p->o->file, p->err);
+	return r ? r : estimate_input__keep(&p->in, p->o->count, "last uses", p->err);
 }
 
 static int write_kept(const struct passes *p, const struct report *rep)
 {
-	const struct kept_view v = { .path = p->o->file, .recorded = &p->recorded, .kept = &p->kept, .step = &p->step,
-				     .result = p->has_result ? &p->result : NULL, .report = rep,
-				     .names = p->recorded.names };
+	const struct kept_view v = { .path = p->o->file, .recorded = &p->in.recorded, .kept = &p->in.kept, .step = &p->step,
+				     .result = p->has_result ? &p->result : NULL, .report = rep, .names = p->in.names };
 	struct view_opts vo = view_opts_of(p->o);
 	int r;
 
@@ -153,16 +145,17 @@ static int step_end(void *ctx, const struct report *rep, int r)
 	return write_kept(p, rep);
 }
 
-static int second_pass(const struct options *o, struct passes *p, struct err *err)
+static int second_pass(struct passes *p)
 {
-	struct replay_opts ro = { .top = 1, .begin = lives_begin, .event = step_event, .end = step_end, .with_ops = 1,
+	const struct options *o = p->o;
+	struct replay_opts ro = { .top = 1, .event = step_event, .end = step_end, .with_ops = 1,
 				  .with_nodes = 1, .ctx = p };
 	struct report *rep = NULL;
 	struct replay_end end;
 	int r;
 
-	step__init(&p->step, &p->recorded, &p->kept);
-	r = chosen__run(&p->chosen, o->file, &ro, &rep, &end, err);
+	step__init(&p->step, &p->in.recorded, &p->in.kept);
+	r = chosen__run(&p->in.chosen, o->file, &ro, &rep, &end, p->err);
 	if (!r)
 		r = loss_exit_code(o, rep);
 	report__free(rep);
@@ -172,19 +165,76 @@ static int second_pass(const struct options *o, struct passes *p, struct err *er
 static int estimate_recording(const struct options *o, struct err *err)
 {
 	struct passes p = { .o = o, .err = err };
-	int r = find_chosen(&p.chosen, o, err);
+	int r = first_pass(&p);
 
-	recorded__init(&p.recorded);
 	if (!r)
-		r = first_pass(o, &p, err);
-	if (!r)
-		r = second_pass(o, &p, err);
+		r = second_pass(&p);
 	if (p.has_result)
 		step_result__done(&p.result);
 	step__done(&p.step);
-	recorded_kept__done(&p.kept);
-	recorded__done(&p.recorded);
-	chosen__done(&p.chosen);
+	estimate_input__done(&p.in);
+	return r;
+}
+
+/* --- what if ------------------------------------------------------------------------------------------------------- */
+
+static int is_what_if(const struct options *o)
+{
+	return o->batches[0] || o->optimizer || o->dtype > 0 || o->ranks || o->checkpoint;
+}
+
+static int input_of_what_if(struct estimate_input *in, const struct options *o, struct err *err)
+{
+	int r = input_read(in, o, err);
+
+	if (!r)
+		r = refuse_gaps(in->report, o->file, err);
+	return r ? r : estimate_input__keep(in, o->count, "categories", err);
+}
+
+static int write_what_if(const struct options *o, const struct recorded_whatif *w, const struct report *rep, struct err *err)
+{
+	struct whatif_view v = { .path = o->file, .opts = &w->opts, .w = &w->result, .optimizer = o->optimizer_name,
+				 .report = rep, .lost = report_lost_events(rep), .probe_share = rep->cost.share };
+	struct view_opts vo = view_opts_of(o);
+	int r = o->json ? whatif_view_json(stdout, &v) : whatif_view_text(stdout, &v, &vo);
+
+	return r < 0 ? err_set(err, r, "writing: %s", strerror(-r)) : 0;
+}
+
+/* The report is the last one's. */
+static int answer_what_if(const struct options *o, struct estimate_input *a, struct estimate_input *b, struct err *err)
+{
+	struct whatif_opts asked = { .batch_a = o->batches[0], .batch_b = o->batches[1], .batch = o->batch,
+				     .optimizer = (enum whatif_optimizer)o->optimizer, .dtype = o->dtype, .budget = o->budget,
+				     .ranks = (uint32_t)o->ranks, .units = o->units, .no_reshard = o->no_reshard,
+				     .checkpoint = o->checkpoint };
+	struct recorded_whatif w;
+	int r = recorded_whatif__run(&w, &asked, a, b, err);
+
+	if (!r)
+		r = write_what_if(o, &w, b->report, err);
+	recorded_whatif__done(&w);
+	return r;
+}
+
+static int estimate_what_if(const struct options *o, struct err *err)
+{
+	struct options second = options_of_second(o);
+	struct estimate_input in[2] = { { 0 } };
+	size_t last = o->file_b ? 1 : 0;
+	int r = input_of_what_if(&in[0], o, err);
+
+	if (!r && last)
+		r = input_of_what_if(&in[1], &second, err);
+	if (!r)
+		r = answer_what_if(o, &in[0], &in[last], err);
+	for (size_t i = last + 1; !r && i > 0; i--) {
+		input_say(&in[i - 1], o);
+		r = loss_exit_code(o, in[i - 1].report);
+	}
+	estimate_input__done(&in[0]);
+	estimate_input__done(&in[1]);
 	return r;
 }
 

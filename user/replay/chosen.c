@@ -54,11 +54,6 @@ void chosen__done(struct chosen *c)
 	c->pids = NULL;
 }
 
-const struct report_cost *chosen__cost(const struct chosen *c, const struct report *r)
-{
-	return c->cnt ? &c->cost : &r->cost;
-}
-
 void chosen__tell_cost(const struct chosen *c, struct report *r)
 {
 	if (c->cnt)

@@ -30,8 +30,7 @@ void chosen__done(struct chosen *c);
 /* replay_run() of these processes only, with the cost of tracing all. */
 int chosen__run(const struct chosen *c, const char *path, struct replay_opts *ro, struct report **ret,
 		struct replay_end *ret_end, struct err *err);
-/* The cost that a report made before the replay's end has to show. */
-const struct report_cost *chosen__cost(const struct chosen *c, const struct report *r);
+/* To a report made before the replay's end. */
 void chosen__tell_cost(const struct chosen *c, struct report *r);
 
 #endif
