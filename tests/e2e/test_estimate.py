@@ -296,6 +296,7 @@ def test_verdicts_on_sharding_come_true():
         mt.check(said, f"{line}")
         mt.expect_failure(mt.memtrace("estimate", whole, "--shard", "2"), 1, "is one of 2 ranks already")
         ran = record_blocks(where, "fsdp", "--shard", *size, ranks=2)
+        mt.expect_failure(mt.memtrace("estimate", whole, ran, "--batches", "1,2", "--batch", "1", "--shard", "2"), 1, "is one of 2 ranks already")
         less, most = min(peaks) - mt.report(ran)["devices"]["cpu"]["peak"], bytes_of(said[1])
         mt.note(f"up to {said[1]} less said of {min(peaks)}, {less / 2**20:.0f} MiB measured")
         mt.check(0.9 * most < less < 1.005 * most, f"{line['next']}: {less} less")

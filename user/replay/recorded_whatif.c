@@ -38,8 +38,9 @@ static int refused(const struct whatif_opts *asked, const struct estimate_input 
 }
 
 /* Of the process whose step it is; 1: unknown. */
-static int64_t world_size(const struct estimate_input *a, const struct report *rep)
+static int64_t world_size(const struct estimate_input *a)
 {
+	const struct report *rep = a->report;
 	int64_t n = 1;
 
 	for (size_t i = 0; i < rep->procs_cnt; i++)
@@ -90,7 +91,7 @@ static const char *paths_of(char buf[WHATIF_PATTERNS_BYTES], const char *pattern
 int recorded_whatif__run(struct recorded_whatif *w, const struct whatif_opts *asked, struct estimate_input *a,
 			 struct estimate_input *b, struct err *err)
 {
-	int64_t world = asked->ranks ? world_size(a, b->report) : 1;
+	int64_t world = asked->ranks ? world_size(a) : 1;
 	int r;
 
 	*w = (struct recorded_whatif){ .opts = *asked };
