@@ -35,7 +35,7 @@ static struct tensor name_of(const struct event *ev)
 
 void model__tensor_of(struct model *m, const struct event *ev)
 {
-	m->tensor_of = *ev;
+	tensors__of(&m->tensors, ev->pid, ev->addr, id_of(ev->name.v));
 }
 
 /* All that happens to tensors was seen since the look began. */
@@ -103,9 +103,7 @@ void model__tensor(struct model *m, const struct event *ev)
 	struct tensor name = name_of(ev);
 	struct block *b;
 
-	if (m->tensor_of.pid == ev->pid && m->tensor_of.addr == ev->addr)
-		name.of = id_of(m->tensor_of.name.v);
-	m->tensor_of = (struct event){ 0 };
+	name.of = tensors__take_of(&m->tensors, ev->pid, ev->addr);
 	if (!ev->pid || !ev->addr || !name.kind || name.kind >= EV_TENSOR_MAX || !name.path.v || (p && p->gone == 1))
 		return;
 	b = model__block_at(m, ev);

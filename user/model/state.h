@@ -71,7 +71,6 @@ struct model {
 	struct modules modules;
 	struct op_modules op_modules;
 	size_t saved_bytes; /* of all processes (core/saved.h) */
-	struct event tensor_of; /* an EV_TENSOR_OF whose EV_TENSOR comes next */
 	uint8_t dev_idx[256]; /* + 1; 0 = not seen yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;

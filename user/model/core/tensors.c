@@ -74,6 +74,21 @@ void tensors__remove(struct tensors *t, uint64_t a, uint64_t b)
 		remove_at(t, at);
 }
 
+void tensors__of(struct tensors *t, uint32_t pid, uint64_t addr, name_id root)
+{
+	t->of.pid = pid;
+	t->of.addr = addr;
+	t->of.root = root;
+}
+
+name_id tensors__take_of(struct tensors *t, uint32_t pid, uint64_t addr)
+{
+	name_id root = t->of.pid == pid && t->of.addr == addr ? t->of.root : (name_id){ 0 };
+
+	tensors__of(t, 0, 0, (name_id){ 0 });
+	return root;
+}
+
 void tensors__drop_pid(struct tensors *t, uint32_t pid)
 {
 	for (uint32_t i = t->cnt; i-- > 0;)

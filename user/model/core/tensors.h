@@ -39,6 +39,11 @@ struct tensors {
 	uint32_t cnt, cap;
 	struct index by_key;
 	uint32_t waits[TENSORS_WAITERS]; /* names that wait, by their process */
+	struct {
+		uint64_t addr;
+		uint32_t pid;
+		name_id root;
+	} of; /* the parameter of the next name: tensors__of() */
 };
 
 void tensors__done(struct tensors *t);
@@ -46,6 +51,10 @@ struct tensor *tensors__find(const struct tensors *t, uint64_t a, uint64_t b); /
 /* Made if need be, then all but the key is 0. NULL: full, or no memory. Good until the next put or remove. */
 struct tensor *tensors__put(struct tensors *t, uint64_t a, uint64_t b);
 void tensors__remove(struct tensors *t, uint64_t a, uint64_t b);
+/* The next name is of an optimizer's state at that address: root of its parameter (EV_TENSOR_OF). */
+void tensors__of(struct tensors *t, uint32_t pid, uint64_t addr, name_id root);
+/* That root for the name at this address; given once, and only to the next one. 0: none. */
+name_id tensors__take_of(struct tensors *t, uint32_t pid, uint64_t addr);
 void tensors__drop_pid(struct tensors *t, uint32_t pid); /* those that wait */
 /* One by one; *pos starts at 0, NULL ends it. */
 const struct tensor *tensors__next(const struct tensors *t, size_t *pos);
