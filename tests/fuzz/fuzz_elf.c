@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (elf__section(e, ".rodata", &bytes, &len, &vaddr) == 0) {
 		require(bytes >= data && len <= size && bytes + len <= data + size);
 		if (schema_index__of(e, &x) == 0) {
-			struct text t;
+			struct schema_text t;
 
 			(void)schema_index__find(x, "add_Tensor", 10, &t);
 			schema_index__free(x);

@@ -14,7 +14,7 @@ static void require(int ok)
 		abort();
 }
 
-static void check_text(struct text t, const char *data, size_t size)
+static void check_text(struct schema_text t, const char *data, size_t size)
 {
 	require(!t.len || (t.at >= data && t.len <= size && t.at + t.len <= data + size));
 }
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data;
 	struct schema_index *x;
 	struct schema s;
-	struct text found;
+	struct schema_text found;
 
 	if (schema_parse(text, size, &s) == 0) {
 		check_text(s.ns, text, size);

@@ -194,16 +194,16 @@ static void run_begun(size_t from, const struct event *evs, size_t cnt, struct n
 	struct past past = { 0 };
 	struct model *m = model__new(names, NULL);
 	struct rec_writer *out = NULL;
-	struct moment now;
+	struct past_moment now;
 
 	require(m && rec_writer__open(&out, path, &wo, NULL) == 0);
 	for (size_t i = 0; i < from; i++) {
 		require(model__handle(m, &evs[i]) == 0);
 		past__add(&past, &evs[i]);
 	}
-	require(moment__now(&now, m, from ? evs[from - 1].ts_ns : 0) == 0);
+	require(past_moment__now(&now, m, from ? evs[from - 1].ts_ns : 0) == 0);
 	require(past__write(&past, &now, m, names, NULL, 0, out, NULL) == 0);
-	moment__done(&now, 1);
+	past_moment__done(&now, 1);
 	for (size_t i = from; i < cnt; i++) {
 		require(model__handle(m, &evs[i]) == 0);
 		require(rec_writer__add(out, &evs[i], NULL) == 0);

@@ -110,7 +110,7 @@ static void parses_usdt_patterns(void **state)
 /* --- schemas -------------------------------------------------------------------------------------------
  */
 
-static int text_is(struct text t, const char *want)
+static int text_is(struct schema_text t, const char *want)
 {
 	return t.len == strlen(want) && !memcmp(t.at, want, t.len);
 }
@@ -220,7 +220,7 @@ static void indexes_schemas(void **state)
 		"other_erf.out(Tensor a, *, Tensor(a!) out) -> Tensor(a!)\0"
 		"a_drop(Tensor a) -> Tensor\0b_drop(Tensor a) -> int\0";
 	struct schema_index *x = schema_index__new((const uint8_t *)data, sizeof(data) - 1);
-	struct text t;
+	struct schema_text t;
 
 	(void)state;
 	assert_non_null(x);
@@ -283,7 +283,7 @@ static int registering(void *ctx, struct schema_code *ret)
 
 static void check_found(struct schema_index *x, const char *op, const char *want)
 {
-	struct text t = { NULL, 0 };
+	struct schema_text t = { NULL, 0 };
 
 	assert_int_equal(schema_index__find(x, op, strlen(op), &t), want ? 0 : -ENOENT);
 	if (want)

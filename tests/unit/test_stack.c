@@ -78,7 +78,7 @@ static int by_callback(const void *a, const void *b)
 static void test_unwind(void **state)
 {
 	struct took *t = calloc(1, sizeof(*t)), *two[2] = { t, t };
-	struct modules *m = modules__new();
+	struct code_modules *m = code_modules__new();
 	uint64_t pcs[UNWIND_MAX];
 	struct target *self;
 	struct codemap *map;
@@ -114,7 +114,7 @@ static void test_unwind(void **state)
 	assert_true(cut);
 	codemap__free(map);
 	target__free(self);
-	modules__free(m);
+	code_modules__free(m);
 	free(t);
 }
 
@@ -130,7 +130,7 @@ static void on_signal(int sig)
 static void test_unwind_out_of_a_handler(void **state)
 {
 	struct took *t = calloc(1, sizeof(*t));
-	struct modules *m = modules__new();
+	struct code_modules *m = code_modules__new();
 	struct sigaction sa = { .sa_handler = on_signal }, old;
 	size_t n, skip, interrupted = 0;
 	uint64_t pcs[UNWIND_MAX];
@@ -159,13 +159,13 @@ static void test_unwind_out_of_a_handler(void **state)
 	assert_int_equal(interrupted, 3); /* take, the handler, what the kernel has it return to, then that one alone */
 	codemap__free(map);
 	target__free(self);
-	modules__free(m);
+	code_modules__free(m);
 	free(t);
 }
 
 static void test_places(void **state)
 {
-	struct modules *m = modules__new();
+	struct code_modules *m = code_modules__new();
 	struct code_place p;
 	struct target *self;
 	struct codemap *map;
@@ -181,7 +181,7 @@ static void test_places(void **state)
 	assert_int_equal(codemap__place(map, (uintptr_t)&p, &p), -ENOENT);
 	codemap__free(map);
 	target__free(self);
-	modules__free(m);
+	code_modules__free(m);
 }
 
 /* --- names ------------------------------------------------------------------------------------------------ */

@@ -12,7 +12,7 @@
 
 int __gcclibcxx_demangle_callback(const char *name, void (*fn)(const char *text, size_t len, void *ctx), void *ctx);
 
-struct out {
+struct demangled {
 	char *text;
 	size_t size, len;
 	jmp_buf full;
@@ -20,7 +20,7 @@ struct out {
 
 static void add(const char *text, size_t len, void *ctx)
 {
-	struct out *o = ctx;
+	struct demangled *o = ctx;
 
 	if (len >= o->size - o->len)
 		longjmp(o->full, 1);
@@ -30,7 +30,7 @@ static void add(const char *text, size_t len, void *ctx)
 
 size_t demangle_whole(char *buf, size_t size, const char *mangled)
 {
-	struct out o = { .text = buf, .size = size };
+	struct demangled o = { .text = buf, .size = size };
 
 	if (!size || strncmp(mangled, "_Z", 2) || strnlen(mangled, MANGLED_MAX) == MANGLED_MAX)
 		return 0;

@@ -20,13 +20,13 @@ struct chunk {
 	char bytes[];
 };
 
-struct entry {
+struct name_text {
 	const char *text;
 	uint32_t len;
 };
 
 /* An owner of names, and how much it added. */
-struct owner {
+struct names_owner {
 	uint32_t id;
 	uint32_t cnt;
 	size_t bytes;
@@ -34,12 +34,12 @@ struct owner {
 };
 
 struct names {
-	struct entry *entries; /* [id]; [0] is the empty name */
+	struct name_text *entries; /* [id]; [0] is the empty name */
 	uint32_t last, cap;
 	struct index by_text;
 	struct chunk *chunks;
 	size_t bytes, bytes_max; /* of text, each with two more */
-	struct owner *owners;
+	struct names_owner *owners;
 	size_t owners_cnt, owners_cap, owner_at; /* owner_at: that added last */
 	void (*on_full)(void *ctx, uint32_t owner);
 	void *ctx;
@@ -58,7 +58,7 @@ struct names *names__new(void)
 		names__free(n);
 		return NULL;
 	}
-	n->entries[0] = (struct entry){ .text = "" };
+	n->entries[0] = (struct name_text){ .text = "" };
 	return n;
 }
 
@@ -145,7 +145,7 @@ name_id names__add_len(struct names *n, const char *text, size_t len)
 	}
 	n->last++;
 	n->bytes += len + 2;
-	n->entries[n->last] = (struct entry){ .text = stored, .len = (uint32_t)len };
+	n->entries[n->last] = (struct name_text){ .text = stored, .len = (uint32_t)len };
 	if (is_last)
 		n->overflow = (name_id){ n->last };
 	return (name_id){ n->last };
@@ -164,7 +164,7 @@ void names__on_full(struct names *n, void (*fn)(void *ctx, uint32_t owner), void
 	n->ctx = ctx;
 }
 
-static struct owner *names__owner(struct names *n, uint32_t id)
+static struct names_owner *names__owner(struct names *n, uint32_t id)
 {
 	if (n->owner_at < n->owners_cnt && n->owners[n->owner_at].id == id)
 		return &n->owners[n->owner_at];
@@ -178,7 +178,7 @@ static struct owner *names__owner(struct names *n, uint32_t id)
 		return &n->owners[OWNERS_MAX - 1];
 	if (!array_has_room(n->owners, n->owners_cnt, n->owners_cap, 64))
 		return NULL;
-	n->owners[n->owners_cnt] = (struct owner){ .id = id };
+	n->owners[n->owners_cnt] = (struct names_owner){ .id = id };
 	n->owner_at = n->owners_cnt;
 	return &n->owners[n->owners_cnt++];
 }
@@ -196,7 +196,7 @@ void names__drop_owner(struct names *n, uint32_t owner)
 name_id names__add_of(struct names *n, uint32_t owner, const char *text, size_t len)
 {
 	size_t bytes = (len < NAME_BYTES_MAX ? len : NAME_BYTES_MAX) + 2;
-	struct owner *o;
+	struct names_owner *o;
 
 	if (!len || names__at(n, text, bytes - 2) != INDEX_NONE)
 		return names__add_len(n, text, len);

@@ -12,11 +12,11 @@
 
 #define SRC_BYTES_MAX 4096 /* most bytes of a string that are used */
 
-struct range {
+struct char_range {
 	uint32_t first, last;
 };
 
-static int is_in(uint32_t cp, const struct range *r, size_t cnt)
+static int is_in(uint32_t cp, const struct char_range *r, size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++)
 		if (cp >= r[i].first && cp <= r[i].last)
@@ -28,11 +28,11 @@ static int is_in(uint32_t cp, const struct range *r, size_t cnt)
 
 unsigned utf8_cols(uint32_t cp)
 {
-	static const struct range none[] = { { 0x300, 0x36f }, { 0x1ab0, 0x1aff }, { 0x1dc0, 0x1dff },
-					     { 0x20d0, 0x20ff }, { 0xfe00, 0xfe0f }, { 0xfe20, 0xfe2f } };
-	static const struct range wide[] = { { 0x1100, 0x115f }, { 0x2e80, 0xa4cf }, { 0xac00, 0xd7a3 },
-					     { 0xf900, 0xfaff }, { 0xfe30, 0xfe6f }, { 0xff00, 0xff60 },
-					     { 0xffe0, 0xffe6 }, { 0x1f300, 0x1faff }, { 0x20000, 0x3fffd } };
+	static const struct char_range none[] = { { 0x300, 0x36f }, { 0x1ab0, 0x1aff }, { 0x1dc0, 0x1dff },
+						  { 0x20d0, 0x20ff }, { 0xfe00, 0xfe0f }, { 0xfe20, 0xfe2f } };
+	static const struct char_range wide[] = { { 0x1100, 0x115f }, { 0x2e80, 0xa4cf }, { 0xac00, 0xd7a3 },
+						  { 0xf900, 0xfaff }, { 0xfe30, 0xfe6f }, { 0xff00, 0xff60 },
+						  { 0xffe0, 0xffe6 }, { 0x1f300, 0x1faff }, { 0x20000, 0x3fffd } };
 
 	if (cp < 0x300)
 		return 1;
@@ -166,7 +166,7 @@ unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols)
 }
 
 /* A word of a path, without the dot or blank after it. */
-struct part {
+struct path_part {
 	size_t at, len;
 	unsigned cols, shown; /* shown < cols: "…" is its last column */
 	int is_number;
@@ -175,15 +175,15 @@ struct part {
 #define PARTS_MAX 64
 #define LIST_COLS_MIN 28 /* with less there is no room for the list and the text before it */
 
-static unsigned split(const char *safe, struct part *parts)
+static unsigned split(const char *safe, struct path_part *parts)
 {
 	unsigned cnt = 0;
 
 	for (size_t at = 0; cnt < PARTS_MAX; cnt++) {
-		struct part *p = &parts[cnt];
+		struct path_part *p = &parts[cnt];
 		char word[4 * SRC_BYTES_MAX + 1];
 
-		*p = (struct part){ .at = at, .len = strcspn(safe + at, ". ") };
+		*p = (struct path_part){ .at = at, .len = strcspn(safe + at, ". ") };
 		memcpy(word, safe + at, p->len);
 		word[p->len] = '\0';
 		p->shown = p->cols = text_cols(word);
@@ -196,10 +196,10 @@ static unsigned split(const char *safe, struct part *parts)
 }
 
 /* False: too many words to shorten them. */
-static int trim(struct part *parts, unsigned cnt, unsigned all, unsigned cols)
+static int trim(struct path_part *parts, unsigned cnt, unsigned all, unsigned cols)
 {
 	for (; all > cols; all--) {
-		struct part *longest = NULL;
+		struct path_part *longest = NULL;
 
 		for (unsigned i = 0; i < cnt; i++)
 			if (!parts[i].is_number && parts[i].shown > 2 && (!longest || parts[i].shown > longest->shown))
@@ -215,7 +215,7 @@ unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols)
 {
 	const char *rest = without_common(src ? src : "", cols);
 	char safe[4 * SRC_BYTES_MAX + 1];
-	struct part parts[PARTS_MAX];
+	struct path_part parts[PARTS_MAX];
 	size_t len = text_safe(safe, rest), out = 0;
 	unsigned all = text_cols(safe), cnt = all > cols && len + 3 * PARTS_MAX < size ? split(safe, parts) : 0;
 
@@ -224,7 +224,7 @@ unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols)
 	if (cnt < 2 || strstr(safe, ", ") || !trim(parts, cnt, all, cols))
 		return text_fit(buf, size, rest, cols);
 	for (unsigned i = 0; i < cnt; i++) {
-		const struct part *p = &parts[i];
+		const struct path_part *p = &parts[i];
 		size_t keep = p->shown == p->cols ? p->len : head_len(safe + p->at, p->len, p->shown - 1, p->len);
 
 		memcpy(buf + out, safe + p->at, keep);

@@ -39,7 +39,7 @@ struct browse {
 
 /* --- a held moment ---------------------------------------------------------------------------------------- */
 
-struct moment {
+struct moment_read {
 	struct browse *b;
 	struct report *then;
 	uint64_t rel_ns, events, reported_ns;
@@ -54,7 +54,7 @@ static int is_over(const struct browse *b)
 /* Handles the user's input meanwhile. -ECANCELED: this moment is no longer wanted. */
 static int moment_event(void *ctx, const struct event *ev)
 {
-	struct moment *m = ctx;
+	struct moment_read *m = ctx;
 	uint64_t wanted_ns;
 
 	if (++m->events % LOOK_EVENTS)
@@ -72,7 +72,7 @@ static int moment_event(void *ctx, const struct event *ev)
 
 static int moment_reached(void *ctx, struct report *then)
 {
-	struct moment *m = ctx;
+	struct moment_read *m = ctx;
 
 	m->then = then;
 	chosen__tell_cost(m->b->chosen, then);
@@ -82,7 +82,7 @@ static int moment_reached(void *ctx, struct report *then)
 /* As tui__input(). */
 static int read_moment(struct browse *b, uint64_t rel_ns)
 {
-	struct moment m = { .b = b, .rel_ns = rel_ns, .reported_ns = now_ns() };
+	struct moment_read m = { .b = b, .rel_ns = rel_ns, .reported_ns = now_ns() };
 	struct replay_opts ro = { .top = SIZE_MAX, .classes = b->o->classes, .raw = moment_event, .mark = moment_reached,
 				  .marks = { b->start_ns + rel_ns }, .marks_cnt = 1, .ctx = &m };
 	struct report *rest = NULL;

@@ -23,14 +23,14 @@
 #define FIXED_BYTES (64ull << 20)	  /* code, BPF maps, names, series, threads, one frame of a recording */
 #define BLOCK_BYTES 64ull
 
-enum verdict { FINE, HINT, BAD };
+enum doctor_grade { FINE, HINT, BAD };
 
 struct doctor {
 	struct page p;
 	int is_bad;
 };
 
-static void say(struct doctor *d, enum verdict v, const char *what, const char *text)
+static void say(struct doctor *d, enum doctor_grade v, const char *what, const char *text)
 {
 	static const char *const marks[] = { "ok  ", "note", "BAD " };
 

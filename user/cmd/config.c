@@ -20,12 +20,12 @@
 static const char *const typed[] = { "--pid",  "--name", "--all-jobs", "--output", "--force", "--user",
 				     "--help", "--version", "--man",    "--no-config" };
 
-struct place {
+struct config_place {
 	const char *path;
 	unsigned line;
 };
 
-static int wrong(const struct place *at, struct err *err, const char *what, const char *name)
+static int wrong(const struct config_place *at, struct err *err, const char *what, const char *name)
 {
 	return err_set(err, -EINVAL, "%s:%u: %s '%.100s'", at->path, at->line, what, name);
 }
@@ -55,7 +55,8 @@ static int yes_or_no(const char *value)
 	return !strcmp(value, "yes") ? 1 : !strcmp(value, "no") ? 0 : -1;
 }
 
-static int apply(struct options *o, const struct option_def *d, const char *value, const struct place *at, struct err *err)
+static int apply(struct options *o, const struct option_def *d, const char *value, const struct config_place *at,
+		 struct err *err)
 {
 	struct err why = { 0 };
 	int is_yes = yes_or_no(value), r;
@@ -75,7 +76,7 @@ static int apply(struct options *o, const struct option_def *d, const char *valu
 	return -EINVAL;
 }
 
-static int unknown(const char *name, const struct place *at, struct err *err)
+static int unknown(const char *name, const struct config_place *at, struct err *err)
 {
 	struct nearest n;
 
@@ -91,7 +92,7 @@ static int unknown(const char *name, const struct place *at, struct err *err)
 }
 
 /* A name may have several rows, one for each group of commands: a value is checked by the row of this one alone. */
-static int take_line(struct options *o, char *text, const struct place *at, struct err *err)
+static int take_line(struct options *o, char *text, const struct config_place *at, struct err *err)
 {
 	char *name = trimmed(text), *eq, *value, full[64];
 	int is_known = 0, r = 0;
@@ -160,7 +161,7 @@ static int open_own(const char *path)
 /* Of one file, which need not be there. */
 static int config_read_file(struct options *o, const char *path, struct err *err)
 {
-	struct place at = { .path = path };
+	struct config_place at = { .path = path };
 	int fd = open_own(path), r = 0;
 	char *text, *line;
 	ssize_t n;

@@ -20,7 +20,7 @@
 
 /* --- argv ------------------------------------------------------------------------------------------ */
 
-struct walk {
+struct argv_walk {
 	struct options *o;
 	char *const *argv;
 	int argc, at;
@@ -53,7 +53,7 @@ static const struct option_def *option_find(enum command cmd, const char *name, 
 	return NULL;
 }
 
-static int apply(struct walk *w, const struct option_def *d, const char *shown, const char *value, struct err *err)
+static int apply(struct argv_walk *w, const struct option_def *d, const char *shown, const char *value, struct err *err)
 {
 	int r;
 
@@ -75,7 +75,7 @@ static int apply(struct walk *w, const struct option_def *d, const char *shown, 
 	return r;
 }
 
-static int parse_long(struct walk *w, const char *arg, struct err *err)
+static int parse_long(struct argv_walk *w, const char *arg, struct err *err)
 {
 	const char *eq = strchr(arg, '=');
 	size_t len = eq ? (size_t)(eq - arg) : strlen(arg);
@@ -91,7 +91,7 @@ static int parse_long(struct walk *w, const char *arg, struct err *err)
 }
 
 /* -vv, -pPID, -p PID */
-static int parse_letters(struct walk *w, const char *arg, struct err *err)
+static int parse_letters(struct argv_walk *w, const char *arg, struct err *err)
 {
 	int r = 0;
 
@@ -489,7 +489,7 @@ static int asks_for_no_config(int argc, char *const *argv)
 
 int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
 {
-	struct walk w = { .o = o, .argv = argv, .argc = argc, .at = 1 };
+	struct argv_walk w = { .o = o, .argv = argv, .argc = argc, .at = 1 };
 	struct err unheard;
 	int r = 0;
 

@@ -21,8 +21,8 @@
 #define VERSION 1
 #define FORMAT "memtrace-graph"
 
-enum place { AT_TOP = 0, AT_DOC, AT_GRAPHS, AT_GRAPH, AT_NODES, AT_NODE, AT_INS, AT_OUTS, AT_SCHEDULE, AT_DEVICES,
-	     AT_STORAGES, AT_STORAGE, AT_END };
+enum json_place { AT_TOP = 0, AT_DOC, AT_GRAPHS, AT_GRAPH, AT_NODES, AT_NODE, AT_INS, AT_OUTS, AT_SCHEDULE, AT_DEVICES,
+		  AT_STORAGES, AT_STORAGE, AT_END };
 
 enum key { KEY_NONE = 0, KEY_OTHER, KEY_FORMAT, KEY_VERSION, KEY_TORCH, KEY_GRAPHS, KEY_STORAGES, KEY_NAME, KEY_NODES,
 	   KEY_SCHEDULE, KEY_OP, KEY_TARGET, KEY_INPUTS, KEY_OUTPUTS, KEY_DEVICES };
@@ -66,7 +66,7 @@ struct reader {
 	int result; /* what a callback refused with */
 	const char *chunk;
 	uint64_t line, line_begin, chunk_begin, counted; /* counted: offset up to which newlines are */
-	enum place at;
+	enum json_place at;
 	unsigned key;	 /* index of keys + 1; 0: none is open, KEYS + 1: one that is passed over */
 	unsigned depth;	 /* inside a value that is passed over */
 	unsigned seen;	 /* keys of the innermost object so far, by bits of enum key */
@@ -308,7 +308,7 @@ static int close_any(struct reader *p)
 	return p->depth ? 1 : next_value(p);
 }
 
-static int enter(struct reader *p, enum place place)
+static int enter(struct reader *p, enum json_place place)
 {
 	p->at = place;
 	p->key = 0;
@@ -358,7 +358,7 @@ static int on_start_array(void *ctx)
 		return wrong_kind(p, "a list");
 	if (keys[p->key - 1].to == AT_SCHEDULE)
 		p->g->has_schedule = 1;
-	return enter(p, (enum place)keys[p->key - 1].to);
+	return enter(p, (enum json_place)keys[p->key - 1].to);
 }
 
 static int end_storage(struct reader *p)
@@ -378,7 +378,7 @@ static int on_end_array(void *ctx)
 		return close_any(p);
 	if (p->at == AT_STORAGE && !end_storage(p))
 		return 0;
-	return enter(p, (enum place)parent[p->at]);
+	return enter(p, (enum json_place)parent[p->at]);
 }
 
 static int has_key(struct reader *p, unsigned seen, enum key key, const char *what, const char *word)
@@ -404,7 +404,7 @@ static int on_end_map(void *ctx)
 			has_key(p, p->seen_doc, KEY_GRAPHS, "document", "graphs") &&
 			has_key(p, p->seen_doc, KEY_DEVICES, "document", "devices") &&
 			has_key(p, p->seen_doc, KEY_STORAGES, "document", "storages");
-	return go_on && enter(p, (enum place)parent[p->at]);
+	return go_on && enter(p, (enum json_place)parent[p->at]);
 }
 
 static int on_key(void *ctx, const unsigned char *bytes, size_t len)

@@ -19,16 +19,16 @@
 #define SQUARE_NEAR 0.02
 #define STEEP_FROM 1.02 /* faster than the batch; allocators and libraries round */
 
-struct side {
+struct mates_side {
 	const struct items *i;
 	uint32_t *free; /* given ones without a mate */
 	size_t cnt;
 };
 
-struct pairing {
+struct matching {
 	struct mates *m;
 	struct items *a, *b;
-	struct side sides[2];
+	struct mates_side sides[2];
 };
 
 /* Parameters and what belongs to each of them do not go with the batch. */
@@ -45,7 +45,7 @@ static const char *name(const struct items *i, name_id id)
 
 /* --- a size for each batch --------------------------------------------------------------------------------------- */
 
-static void pair(struct pairing *p, size_t a, size_t b)
+static void pair(struct matching *p, size_t a, size_t b)
 {
 	struct item *t = &p->a->at[a], *u = &p->b->at[b];
 	double by = p->m->batch_b / p->m->batch_a, grown = t->size > 0 ? u->size / t->size : 0;
@@ -123,7 +123,7 @@ static int in_order(const void *pa, const void *pb, void *ctx)
 	return s->order(s->i, &s->i->at[a], s->i, &s->i->at[b]) ?: cmp_up(a, b);
 }
 
-static void side__sort(struct side *s, order_fn order)
+static void mates_side__sort(struct mates_side *s, order_fn order)
 {
 	struct sorting how = { .i = s->i, .order = order };
 
@@ -142,13 +142,13 @@ static int is_any(const struct item *t)
 }
 
 /* Those that are the same by `like`, in the order of `sorted`, which begins with it. */
-static void join(struct pairing *p, order_fn sorted, order_fn like, int (*may)(const struct item *t))
+static void join(struct matching *p, order_fn sorted, order_fn like, int (*may)(const struct item *t))
 {
-	struct side *x = &p->sides[0], *y = &p->sides[1];
+	struct mates_side *x = &p->sides[0], *y = &p->sides[1];
 	size_t i = 0, j = 0, x_left = 0, y_left = 0;
 
-	side__sort(x, sorted);
-	side__sort(y, sorted);
+	mates_side__sort(x, sorted);
+	mates_side__sort(y, sorted);
 	while (i < x->cnt && j < y->cnt) {
 		const struct item *t = &x->i->at[x->free[i]], *u = &y->i->at[y->free[j]];
 		int d = like(x->i, t, y->i, u);
@@ -168,7 +168,7 @@ static void join(struct pairing *p, order_fn sorted, order_fn like, int (*may)(c
 	y->cnt = y_left;
 }
 
-static int side__init(struct side *s, const struct items *i)
+static int mates_side__init(struct mates_side *s, const struct items *i)
 {
 	s->i = i;
 	s->cnt = i->given;
@@ -178,12 +178,12 @@ static int side__init(struct side *s, const struct items *i)
 	return s->free ? 0 : -ENOMEM;
 }
 
-static int pair_given(struct pairing *p)
+static int pair_given(struct matching *p)
 {
-	int r = side__init(&p->sides[0], p->a);
+	int r = mates_side__init(&p->sides[0], p->a);
 
 	if (!r)
-		r = side__init(&p->sides[1], p->b);
+		r = mates_side__init(&p->sides[1], p->b);
 	if (!r) {
 		join(p, by_name_and_size, by_name_and_size, has_name);
 		join(p, by_size, by_size, is_of_parameters); /* of others one's size may be twice another's, as the batch is */
@@ -197,7 +197,7 @@ static int pair_given(struct pairing *p)
 
 /* --- those that the step makes ------------------------------------------------------------------------------------- */
 
-static int is_alike(const struct pairing *p, size_t a, size_t b)
+static int is_alike(const struct matching *p, size_t a, size_t b)
 {
 	const struct recorded_block *x = p->a->at[a].k, *y = p->b->at[b].k;
 
@@ -207,7 +207,7 @@ static int is_alike(const struct pairing *p, size_t a, size_t b)
 }
 
 /* … and of sizes that the two batches explain. */
-static int is_mate(const struct pairing *p, size_t a, size_t b)
+static int is_mate(const struct matching *p, size_t a, size_t b)
 {
 	double by = p->m->batch_b / p->m->batch_a, x = p->a->at[a].size, y = p->b->at[b].size;
 
@@ -220,7 +220,7 @@ static int is_mate(const struct pairing *p, size_t a, size_t b)
 }
 
 /* The blocks after these two are mates, as far as there are any. */
-static int is_way_on(const struct pairing *p, size_t a, size_t b)
+static int is_way_on(const struct matching *p, size_t a, size_t b)
 {
 	for (size_t k = 1; k <= LIKE_AFTER && a + k < p->a->recorded && b + k < p->b->recorded; k++)
 		if (!is_mate(p, a + k, b + k))
@@ -229,7 +229,7 @@ static int is_way_on(const struct pairing *p, size_t a, size_t b)
 }
 
 /* The nearest two from here on that are mates, with those after them: *a and *b, or 0. */
-static int find_way_on(const struct pairing *p, size_t *a, size_t *b)
+static int find_way_on(const struct matching *p, size_t *a, size_t *b)
 {
 	for (size_t d = 1; d <= LOOK_AHEAD; d++)
 		for (size_t skip = 0; skip <= d; skip++) {
@@ -245,7 +245,7 @@ static int find_way_on(const struct pairing *p, size_t *a, size_t *b)
 }
 
 /* Two runs of blocks, one after the other; where they differ, the nearest two that are mates go on. */
-static void pair_allocated(struct pairing *p)
+static void pair_allocated(struct matching *p)
 {
 	size_t a = p->a->given, b = p->b->given;
 
@@ -259,7 +259,7 @@ static void pair_allocated(struct pairing *p)
 
 int mates__fit(struct mates *m, struct items *a, struct items *b)
 {
-	struct pairing p = { .m = m, .a = a, .b = b };
+	struct matching p = { .m = m, .a = a, .b = b };
 	int r = pair_given(&p);
 
 	if (r)
@@ -300,21 +300,21 @@ void mates__guess(struct mates *m, struct items *a)
 
 /* --- how sure ---------------------------------------------------------------------------------------------------------- */
 
-struct range {
+struct size_range {
 	double low, high;
 };
 
-static struct range widen(struct range r, double size)
+static struct size_range widen(struct size_range r, double size)
 {
-	return (struct range){ fmin(r.low, size), fmax(r.high, size) };
+	return (struct size_range){ fmin(r.low, size), fmax(r.high, size) };
 }
 
 /* The sizes that a block may have at a batch, by its doubt. Without the item's factor. */
-static struct range item__range(const struct item *t, const struct mates *m, double batch)
+static struct size_range item__range(const struct item *t, const struct mates *m, double batch)
 {
 	double more = batch - m->batch_a, by_a = batch / m->batch_a, by_b = m->batch_b > 0 ? batch / m->batch_b : 1;
 	double size = t->factor > 0 ? item__size(t, more) / t->factor : 0;
-	struct range r = { size, size };
+	struct size_range r = { size, size };
 
 	switch (t->doubt) {
 	case ITEM_ALONE: /* it may be gone, or go with the batch */
@@ -337,7 +337,7 @@ static int bound(const struct mates *m, const struct items *a, double batch, int
 
 	for (size_t k = 0; !r && k < copy.cnt; k++) {
 		struct item *t = &copy.at[k];
-		struct range range = item__range(t, m, batch);
+		struct size_range range = item__range(t, m, batch);
 
 		t->size = is_high ? range.high : range.low;
 		t->slope = t->curve = 0;

@@ -14,7 +14,7 @@
 #include "base/heap.h"
 #include "estimate/tracker.h"
 
-enum rule { RULE_NET = 0, RULE_FREES_FIRST, RULES };
+enum order_rule { RULE_NET = 0, RULE_FREES_FIRST, RULES };
 static const char *const rule_names[RULES] = { "least net growth", "frees first" };
 
 struct ready {
@@ -36,7 +36,7 @@ struct sched {
 	uint8_t *ran;
 	struct ready *heap;
 	size_t heap_cnt, heap_cap;
-	enum rule rule;
+	enum order_rule rule;
 };
 
 /* --- the heap ------------------------------------------------------------------------------------------------ */
@@ -262,7 +262,7 @@ static int try_rules(struct sched *s, struct est_order *o, uint32_t *order)
 	for (int rule = 0; rule < RULES && !r; rule++) {
 		int64_t peak;
 
-		s->rule = (enum rule)rule;
+		s->rule = (enum order_rule)rule;
 		r = schedule(s, order, &cnt);
 		peak = r ? -1 : peak_of(s, order, cnt);
 		if (peak < 0 || peak >= o->peak)

@@ -20,7 +20,7 @@ uint64_t est_not_cpu(const struct est_doc *d)
 
 /* --- the profile ------------------------------------------------------------------------------------------------ */
 
-struct work {
+struct profile_work {
 	const struct est_doc *d;
 	const struct est_graph *g;
 	const struct est_alias *a;
@@ -29,7 +29,7 @@ struct work {
 };
 
 /* Freed at the end of its last user's turn; an `output` has none. */
-static int is_freed(const struct work *w, uint32_t storage)
+static int is_freed(const struct profile_work *w, uint32_t storage)
 {
 	uint32_t last = w->a->last_user[storage];
 
@@ -37,7 +37,7 @@ static int is_freed(const struct work *w, uint32_t storage)
 	       !est_rules__keeps(w->rules, w->g, w->a->allocator[storage]);
 }
 
-static void sums(struct work *w, struct est_profile *p)
+static void sums(struct profile_work *w, struct est_profile *p)
 {
 	for (uint32_t s = 0; s < w->d->storages_cnt; s++) {
 		uint32_t by = w->a->allocator[s];
@@ -52,7 +52,7 @@ static void sums(struct work *w, struct est_profile *p)
 	}
 }
 
-static void walk(const struct work *w, struct est_profile *p)
+static void walk(const struct profile_work *w, struct est_profile *p)
 {
 	int64_t now = 0;
 
@@ -80,7 +80,7 @@ static void walk(const struct work *w, struct est_profile *p)
 
 /* --- alive at the peak --------------------------------------------------------------------------------------------- */
 
-static int is_alive(const struct work *w, const struct est_profile *p, uint32_t s)
+static int is_alive(const struct profile_work *w, const struct est_profile *p, uint32_t s)
 {
 	uint32_t by = w->a->allocator[s];
 
@@ -100,7 +100,7 @@ static int larger(const void *a, const void *b)
 	return cmp_down(x->bytes, y->bytes) ?: cmp_up(x->node, y->node);
 }
 
-static int alive(const struct work *w, struct est_profile *p)
+static int alive(const struct profile_work *w, struct est_profile *p)
 {
 	struct est_row *by_node = calloc(w->g->nodes_cnt + 1, sizeof(*by_node));
 	size_t cnt = 0;
@@ -128,7 +128,7 @@ static int alive(const struct work *w, struct est_profile *p)
 int est_profile__init(struct est_profile *p, const struct est_doc *d, const struct est_graph *g, const struct est_alias *a,
 		      const struct est_rules *rules)
 {
-	struct work w = { .d = d, .g = g, .a = a, .rules = rules };
+	struct profile_work w = { .d = d, .g = g, .a = a, .rules = rules };
 	int r = -ENOMEM;
 
 	*p = (struct est_profile){ .at = malloc((2 * g->nodes_cnt + 1) * sizeof(*p->at)) };

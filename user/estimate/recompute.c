@@ -19,7 +19,7 @@
 #define EXACT_MODULES 16
 
 /* A forward of a module, and the backward that follows it. */
-struct call {
+struct module_pass {
 	uint32_t module;
 	uint64_t from, to; /* allocations; `to`: the next one outside of it */
 	uint64_t again;	   /* the first allocation of its backward; 0: none yet */
@@ -33,7 +33,7 @@ struct recompute {
 	uint32_t *of_name, names_cnt; /* module + 1, NONE: not one of them */
 	uint32_t *last;		      /* by module: its last call + 1 */
 	uint32_t *call_of;	      /* by item */
-	struct call *calls;
+	struct module_pass *calls;
 	size_t calls_cnt, calls_cap;
 	int is_closed; /* no further modules */
 };
@@ -76,7 +76,7 @@ static int add_call(struct recompute *c, uint32_t module, uint64_t from)
 {
 	if (!array_has_room(c->calls, c->calls_cnt, c->calls_cap, 64))
 		return -ENOMEM;
-	c->calls[c->calls_cnt++] = (struct call){ .module = module, .from = from };
+	c->calls[c->calls_cnt++] = (struct module_pass){ .module = module, .from = from };
 	c->last[module] = (uint32_t)c->calls_cnt;
 	return 0;
 }
@@ -84,7 +84,7 @@ static int add_call(struct recompute *c, uint32_t module, uint64_t from)
 static int see(struct recompute *c, size_t item, uint32_t *inside)
 {
 	const struct item *t = &c->i->at[item];
-	struct call *call;
+	struct module_pass *call;
 	uint32_t m;
 	int e = module_of(c, t->k, &m);
 
@@ -110,12 +110,12 @@ static int see(struct recompute *c, size_t item, uint32_t *inside)
 	return 0;
 }
 
-static int is_saved(const struct call *c, const struct item *t)
+static int is_saved(const struct module_pass *c, const struct item *t)
 {
 	return t->freed > c->again;
 }
 
-static int is_output(const struct call *c, const struct item *t)
+static int is_output(const struct module_pass *c, const struct item *t)
 {
 	return t->k->forward_used_ns > c->to / ITEM_TICKS;
 }
@@ -124,7 +124,7 @@ static void weigh(struct recompute *c)
 {
 	for (size_t k = c->i->given; k < c->i->recorded; k++) {
 		const struct item *t = &c->i->at[k];
-		const struct call *call = c->call_of[k] == NONE ? NULL : &c->calls[c->call_of[k]];
+		const struct module_pass *call = c->call_of[k] == NONE ? NULL : &c->calls[c->call_of[k]];
 
 		if (call && call->again && is_saved(call, t) && !is_output(call, t))
 			c->res->modules[call->module].bytes += item__size(t, c->o->more);
@@ -225,7 +225,7 @@ static uint64_t later(const struct recompute *c, const uint8_t *chosen, uint64_t
 	uint64_t sum = 0;
 
 	for (size_t k = 0; k < c->calls_cnt && at != ITEM_NEVER; k++) {
-		const struct call *call = &c->calls[k];
+		const struct module_pass *call = &c->calls[k];
 
 		if (chosen[call->module] && call->again && call->again <= at)
 			sum += call->to - call->from;
@@ -244,7 +244,7 @@ static uint64_t needed_until(const struct recompute *c, const uint8_t *chosen, c
 	uint64_t used = t->k->forward_used_ns;
 
 	for (size_t k = 0; k < c->calls_cnt && used; k++) {
-		const struct call *call = &c->calls[k];
+		const struct module_pass *call = &c->calls[k];
 
 		if (chosen[call->module] && call->again && t->alloc < call->from && used > call->from / ITEM_TICKS &&
 		    used <= call->to / ITEM_TICKS && !is_of_the_model(t))
@@ -257,7 +257,7 @@ static uint64_t needed_until(const struct recompute *c, const uint8_t *chosen, c
 static int split(const struct recompute *c, struct items *to, size_t item, const uint8_t *chosen)
 {
 	const struct item *t = &c->i->at[item];
-	const struct call *call = &c->calls[c->call_of[item]];
+	const struct module_pass *call = &c->calls[c->call_of[item]];
 	uint64_t start = call->again + call->later, length = call->to - call->from;
 	uint64_t used = t->k->forward_used_ns * ITEM_TICKS, freed = start + (t->freed - call->from);
 	int e;
@@ -288,7 +288,7 @@ static int split(const struct recompute *c, struct items *to, size_t item, const
 static void set_later(struct recompute *c, const uint8_t *chosen)
 {
 	for (size_t k = 0; k < c->calls_cnt; k++) {
-		struct call *call = &c->calls[k];
+		struct module_pass *call = &c->calls[k];
 
 		call->later = later(c, chosen, call->again) - call->again - (call->to - call->from);
 	}
@@ -301,7 +301,7 @@ static int choose(struct recompute *c, struct items *to, const uint8_t *chosen)
 	set_later(c, chosen);
 	for (size_t k = 0; k < c->i->cnt && !e; k++) {
 		const struct item *t = &c->i->at[k];
-		const struct call *call = k < c->i->recorded && c->call_of[k] != NONE ? &c->calls[c->call_of[k]] : NULL;
+		const struct module_pass *call = k < c->i->recorded && c->call_of[k] != NONE ? &c->calls[c->call_of[k]] : NULL;
 		int stays = t->k && (!call || !chosen[call->module] || is_output(call, t));
 		uint64_t until = stays ? needed_until(c, chosen, t) : 0;
 

@@ -328,12 +328,12 @@ uint8_t recorded__dev(const struct recorded *r)
 
 /* --- what was kept --------------------------------------------------------------------------------------- */
 
-struct end { /* begins with ns: u64_cmp */
+struct block_end { /* begins with ns: u64_cmp */
 	uint64_t ns, size;
 };
 
 /* Allocations are in the order of ids; ends are sorted. At the same time an end comes first. */
-static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const struct end *ends, size_t cnt)
+static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const struct block_end *ends, size_t cnt)
 {
 	int64_t now = 0;
 	size_t at = 0;
@@ -353,7 +353,7 @@ static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const
 
 static int sweep(struct recorded_kept *k, const struct recorded *r)
 {
-	struct end *ends;
+	struct block_end *ends;
 	size_t cnt = 0;
 
 	for (uint64_t id = 1; id <= r->last_id; id++) {
@@ -372,7 +372,7 @@ static int sweep(struct recorded_kept *k, const struct recorded *r)
 		if (b && b->dev == k->dev && b->free_ns) {
 			uint64_t ns = recorded_block__free_ns(b);
 
-			ends[cnt++] = (struct end){ ns > b->alloc_ns ? ns : b->alloc_ns + 1, b->size };
+			ends[cnt++] = (struct block_end){ ns > b->alloc_ns ? ns : b->alloc_ns + 1, b->size };
 		}
 	}
 	qsort(ends, cnt, sizeof(*ends), u64_cmp);

@@ -33,7 +33,7 @@ struct visit {
 	uint64_t grads_end; /* of the last of them */
 };
 
-struct part {
+struct shard_part {
 	double bytes, share; /* of one parameter */
 };
 
@@ -51,7 +51,7 @@ struct shard {
 	uint32_t *of_module, modules_cnt; /* unit + 1 by name */
 	struct visit *visits;
 	size_t visits_cnt, visits_cap;
-	struct part *parts;
+	struct shard_part *parts;
 	size_t parts_cnt;
 	struct buffer held, ahead, reduced; /* of all-gather; of the one that is fetched ahead; of reduce-scatter */
 	uint32_t ahead_of;
@@ -151,7 +151,7 @@ static void add_part(struct shard *s, double bytes, double share)
 	for (size_t p = 0; p < s->parts_cnt; p++)
 		if (s->parts[p].bytes == bytes)
 			return;
-	s->parts[s->parts_cnt++] = (struct part){ bytes, share };
+	s->parts[s->parts_cnt++] = (struct shard_part){ bytes, share };
 }
 
 static int split_parameters(struct shard *s)

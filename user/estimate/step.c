@@ -162,19 +162,19 @@ static int touch(struct build *b, uint32_t node, uint32_t st, int writes)
 
 /* --- scratch memory of a node ---------------------------------------------------------------------------- */
 
-struct moment {
+struct scratch_change {
 	uint64_t ns;
 	int64_t bytes;
 };
 
 static int by_moment(const void *a, const void *b)
 {
-	const struct moment *x = a, *y = b;
+	const struct scratch_change *x = a, *y = b;
 
 	return cmp_up(x->ns, y->ns) ?: cmp_up(x->bytes, y->bytes); /* frees first */
 }
 
-static uint64_t most_at_once(struct moment *m, size_t cnt)
+static uint64_t most_at_once(struct scratch_change *m, size_t cnt)
 {
 	int64_t now = 0, most = 0;
 
@@ -193,7 +193,7 @@ static int is_scratch(const struct tl_edge *e)
 
 static int scratch_of(const struct build *b, size_t from, size_t to, uint64_t *ret)
 {
-	struct moment *m = malloc((2 * (to - from) + 1) * sizeof(*m));
+	struct scratch_change *m = malloc((2 * (to - from) + 1) * sizeof(*m));
 	size_t cnt = 0;
 
 	if (!m)
@@ -204,8 +204,8 @@ static int scratch_of(const struct build *b, size_t from, size_t to, uint64_t *r
 
 		if (!k || !is_scratch(e) || !k->free_ns)
 			continue;
-		m[cnt++] = (struct moment){ k->alloc_ns, (int64_t)k->size };
-		m[cnt++] = (struct moment){ k->free_ns, -(int64_t)k->size };
+		m[cnt++] = (struct scratch_change){ k->alloc_ns, (int64_t)k->size };
+		m[cnt++] = (struct scratch_change){ k->free_ns, -(int64_t)k->size };
 	}
 	*ret = most_at_once(m, cnt);
 	free(m);
@@ -342,7 +342,8 @@ static int add_output(struct build *b)
 static int measure(struct build *b)
 {
 	uint64_t from = b->s->k->step_from, to = b->s->k->step_to;
-	struct moment *all = malloc((2 * b->ids + 1) * sizeof(*all)), *unseen = malloc((2 * b->ids + 1) * sizeof(*unseen));
+	struct scratch_change *all = malloc((2 * b->ids + 1) * sizeof(*all));
+	struct scratch_change *unseen = malloc((2 * b->ids + 1) * sizeof(*unseen));
 	size_t all_cnt = 0, unseen_cnt = 0;
 
 	if (!all || !unseen) {
@@ -355,13 +356,13 @@ static int measure(struct build *b)
 
 		if (!k || k->alloc_ns >= to || (k->free_ns && k->free_ns < from))
 			continue;
-		all[all_cnt++] = (struct moment){ k->alloc_ns < from ? from : k->alloc_ns, (int64_t)k->size };
+		all[all_cnt++] = (struct scratch_change){ k->alloc_ns < from ? from : k->alloc_ns, (int64_t)k->size };
 		if (k->free_ns)
-			all[all_cnt++] = (struct moment){ k->free_ns, -(int64_t)k->size };
+			all[all_cnt++] = (struct scratch_change){ k->free_ns, -(int64_t)k->size };
 		if (b->storage[id] || !k->free_ns || k->used_ns)
 			continue;
-		unseen[unseen_cnt++] = (struct moment){ k->alloc_ns, (int64_t)k->size };
-		unseen[unseen_cnt++] = (struct moment){ k->free_ns, -(int64_t)k->size };
+		unseen[unseen_cnt++] = (struct scratch_change){ k->alloc_ns, (int64_t)k->size };
+		unseen[unseen_cnt++] = (struct scratch_change){ k->free_ns, -(int64_t)k->size };
 	}
 	b->res->measured = most_at_once(all, all_cnt);
 	b->res->unseen = most_at_once(unseen, unseen_cnt);

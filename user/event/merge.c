@@ -55,7 +55,7 @@ static int put(struct merge *m, const struct event *ev)
 /* --- files by time -------------------------------------------------------------------------------------------- */
 
 /* The next event of a file is at evs[at]: 1; its end: 0. */
-static int source__next(struct source *s, struct err *err)
+static int merge_source__next(struct merge_source *s, struct err *err)
 {
 	while (s->at == s->cnt) {
 		int r = rec_reader__next(s->reader, &s->evs, &s->cnt, err);
@@ -66,11 +66,11 @@ static int source__next(struct source *s, struct err *err)
 			return r;
 		}
 	}
-	s->next_ns = source__time(s, s->evs[s->at].ts_ns);
+	s->next_ns = merge_source__time(s, s->evs[s->at].ts_ns);
 	return 1;
 }
 
-static bool comes_before(const size_t *a, const size_t *b, const struct source *src)
+static bool comes_before(const size_t *a, const size_t *b, const struct merge_source *src)
 {
 	uint64_t ta = src[*a].next_ns, tb = src[*b].next_ns;
 
@@ -84,7 +84,7 @@ static int open_sources(struct merge *m)
 	for (size_t i = 0; i < m->cnt; i++) {
 		r = rec_reader__open(&m->src[i].reader, m->info->files[i].path, m->err);
 		if (!r)
-			r = source__next(&m->src[i], m->err);
+			r = merge_source__next(&m->src[i], m->err);
 		if (r < 0)
 			return r;
 		if (!r) /* its beginning was there when it was looked at */
@@ -104,7 +104,7 @@ static int put_pause(struct merge *m, uint64_t ts_ns, bool begins)
 }
 
 /* A pause ends when the first file traces; its beginning, where the last one stops, is written only if more events follow. */
-static int source__traces(struct merge *m, struct source *s, bool does)
+static int merge_source__traces(struct merge *m, struct merge_source *s, bool does)
 {
 	if (does == s->is_tracing)
 		return 0;
@@ -114,14 +114,14 @@ static int source__traces(struct merge *m, struct source *s, bool does)
 }
 
 /* Before the event that comes next. */
-static int source__see(struct merge *m, struct source *s, const struct event *ev)
+static int merge_source__see(struct merge *m, struct merge_source *s, const struct event *ev)
 {
 	if (ev->kind == EV_PAUSE)
-		return source__traces(m, s, !(ev->flags & EV_PAUSE_BEGINS));
+		return merge_source__traces(m, s, !(ev->flags & EV_PAUSE_BEGINS));
 	if (s->has_traced || ev->ts_ns < s->scan.traced_ns)
 		return 0;
 	s->has_traced = true;
-	return source__traces(m, s, true);
+	return merge_source__traces(m, s, true);
 }
 
 /* Files have traced and none does now, though more events follow: a pause has begun at the last written event. */
@@ -130,10 +130,10 @@ static int begin_pause(struct merge *m, bool was_tracing)
 	return was_tracing && !m->tracing_cnt && m->heap_cnt ? put_pause(m, m->now_ns, true) : 0;
 }
 
-static int merge_event(struct merge *m, struct source *s)
+static int merge_event(struct merge *m, struct merge_source *s)
 {
 	struct event ev = s->evs[s->at++];
-	int r = source__see(m, s, &ev);
+	int r = merge_source__see(m, s, &ev);
 
 	if (r < 0)
 		return r;
@@ -147,17 +147,17 @@ static int merge_event(struct merge *m, struct source *s)
 static int merge_events(struct merge *m)
 {
 	while (m->heap_cnt) {
-		struct source *s = &m->src[m->heap[0]];
+		struct merge_source *s = &m->src[m->heap[0]];
 		bool was_tracing = m->tracing_cnt;
 		int r = merge_event(m, s);
 
 		if (!r)
-			r = source__next(s, m->err);
+			r = merge_source__next(s, m->err);
 		if (r < 0)
 			return r;
 		if (!r) {
 			m->heap[0] = m->heap[--m->heap_cnt];
-			(void)source__traces(m, s, false);
+			(void)merge_source__traces(m, s, false);
 		}
 		heap_down(m->heap, m->heap_cnt, 0, comes_before, m->src);
 		r = begin_pause(m, was_tracing);
@@ -180,7 +180,7 @@ static int put_note(void *ctx, const char *line)
 
 static int put_head(struct merge *m, int64_t off)
 {
-	struct source *first = &m->src[0];
+	struct merge_source *first = &m->src[0];
 	struct event begin = first->evs[0];
 	int r;
 
@@ -188,7 +188,7 @@ static int put_head(struct merge *m, int64_t off)
 	if (begin.kind != EV_BEGIN)
 		begin = (struct event){ .kind = EV_BEGIN };
 	r = merge__names(m, first, &begin);
-	begin.pid = source__pid(first, begin.pid);
+	begin.pid = merge_source__pid(first, begin.pid);
 	begin.tid = begin.pid;
 	begin.addr = (uint64_t)off;
 	begin.ts_ns = m->src[m->heap[0]].next_ns;
@@ -208,7 +208,7 @@ static int put_end(struct merge *m)
 	int r = 0;
 
 	for (size_t i = 0; i < m->cnt; i++) {
-		const struct source *s = &m->src[i];
+		const struct merge_source *s = &m->src[i];
 		uint64_t said = counters__lost(&s->said, MT_LOSS_RECORDING) + counters__lost(&s->said, MT_LOSS_STALLED);
 
 		dropped += rec_reader__dropped(s->reader) > said ? rec_reader__dropped(s->reader) - said : 0;
@@ -252,10 +252,10 @@ static void find_missing(struct merge *m)
 }
 
 /* Two recordings of one process may follow each other: blocks live at the end of the first one end with the pause. */
-static bool at_once(const struct source *a, const struct source *b)
+static bool at_once(const struct merge_source *a, const struct merge_source *b)
 {
-	return source__time(a, a->scan.first_ns) < source__time(b, b->scan.last_ns) &&
-	       source__time(b, b->scan.first_ns) < source__time(a, a->scan.last_ns);
+	return merge_source__time(a, a->scan.first_ns) < merge_source__time(b, b->scan.last_ns) &&
+	       merge_source__time(b, b->scan.first_ns) < merge_source__time(a, a->scan.last_ns);
 }
 
 static int refuse_twice(struct merge *m, size_t i, size_t k)
@@ -308,7 +308,7 @@ static int refuse_doubles(struct merge *m)
 		struct merge_scan *s = &m->src[i].scan;
 
 		for (size_t k = 0; k < s->pids_cnt; k++)
-			s->pids[k] = source__pid(&m->src[i], s->pids[k]);
+			s->pids[k] = merge_source__pid(&m->src[i], s->pids[k]);
 		if (s->pids_cnt)
 			qsort(s->pids, s->pids_cnt, sizeof(*s->pids), u32_cmp);
 	}

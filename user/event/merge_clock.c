@@ -22,7 +22,7 @@
 #define DRIFT_PAIRS_LEAST 8
 #define PPT 1000000000000ll
 
-struct pair {
+struct clock_pair {
 	uint64_t ts_ns;	 /* of b's, by its own clock */
 	int64_t apart_ns; /* b's wall clock less a's */
 };
@@ -64,7 +64,7 @@ static int64_t wall(const struct merge_scan *s, size_t i)
 }
 
 /* Steps with the same number, which ascends in both. */
-static size_t pair_by_number(const struct merge_scan *a, const struct merge_scan *b, struct pair *ret)
+static size_t pair_by_number(const struct merge_scan *a, const struct merge_scan *b, struct clock_pair *ret)
 {
 	size_t cnt = 0;
 
@@ -74,7 +74,7 @@ static size_t pair_by_number(const struct merge_scan *a, const struct merge_scan
 		} else if (a->steps[i].number > b->steps[k].number) {
 			k++;
 		} else {
-			ret[cnt++] = (struct pair){ b->steps[k].ts_ns, minus(wall(b, k), wall(a, i)) };
+			ret[cnt++] = (struct clock_pair){ b->steps[k].ts_ns, minus(wall(b, k), wall(a, i)) };
 			i++;
 			k++;
 		}
@@ -101,7 +101,7 @@ static int64_t drift_of(int64_t ppt, uint64_t from_ns, uint64_t ts_ns)
 }
 
 /* ahead_ns and spread_ns, given the drift. */
-static void fit_offset(struct fit *f, const struct pair *p, int64_t *room)
+static void fit_offset(struct fit *f, const struct clock_pair *p, int64_t *room)
 {
 	for (size_t i = 0; i < f->cnt; i++)
 		room[i] = minus(p[i].apart_ns, drift_of(f->drift_ppt, f->from_ns, p[i].ts_ns));
@@ -112,7 +112,7 @@ static void fit_offset(struct fit *f, const struct pair *p, int64_t *room)
 }
 
 /* Past MERGE_DRIFT_PPT_MAX: these are not the same steps, or the clock was set. */
-static int64_t slope_of(const struct pair *p, size_t cnt, int64_t *room)
+static int64_t slope_of(const struct clock_pair *p, size_t cnt, int64_t *room)
 {
 	size_t half = cnt / 2, slopes = 0;
 
@@ -127,7 +127,7 @@ static int64_t slope_of(const struct pair *p, size_t cnt, int64_t *room)
 	return median_of(room, slopes);
 }
 
-static void fit_drift(struct fit *f, const struct pair *p, int64_t *room)
+static void fit_drift(struct fit *f, const struct clock_pair *p, int64_t *room)
 {
 	struct fit with = *f;
 	int64_t over_all;
@@ -147,7 +147,7 @@ static void fit_drift(struct fit *f, const struct pair *p, int64_t *room)
 static bool fit_steps(const struct merge_scan *a, const struct merge_scan *b, struct fit *ret)
 {
 	bool can = (a->is_marked && b->is_marked) || (!a->is_marked && !b->is_marked && a->from_start && b->from_start);
-	struct pair *p = can ? calloc(MERGE_STEPS_MAX, sizeof(*p)) : NULL;
+	struct clock_pair *p = can ? calloc(MERGE_STEPS_MAX, sizeof(*p)) : NULL;
 	int64_t *room = can ? calloc(MERGE_STEPS_MAX, sizeof(*room)) : NULL;
 	struct fit f = { .cnt = p && room ? pair_by_number(a, b, p) : 0 };
 	bool fits = false;
@@ -167,12 +167,12 @@ static bool fit_steps(const struct merge_scan *a, const struct merge_scan *b, st
 
 /* --- clocks ------------------------------------------------------------------------------------------------ */
 
-static int64_t too_fast_by(const struct source *s, uint64_t ts_ns)
+static int64_t too_fast_by(const struct merge_source *s, uint64_t ts_ns)
 {
 	return drift_of(s->drift_ppt, s->drift_from_ns, ts_ns);
 }
 
-uint64_t source__time(const struct source *s, uint64_t ts_ns)
+uint64_t merge_source__time(const struct merge_source *s, uint64_t ts_ns)
 {
 	__int128 t = (__int128)ts_ns + s->shift_ns - (s->drift_ppt ? too_fast_by(s, ts_ns) : 0);
 

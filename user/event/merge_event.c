@@ -16,7 +16,7 @@
 
 #define PID_BITS ((1u << EV_MACHINE_SHIFT) - 1)
 
-uint32_t source__pid(const struct source *s, uint32_t pid)
+uint32_t merge_source__pid(const struct merge_source *s, uint32_t pid)
 {
 	const struct merge_machine *mine = &s->scan.machines[0];
 
@@ -49,7 +49,7 @@ uint64_t counters__lost(const struct map *counters, uint32_t reason)
 
 /* --- names and stacks ---------------------------------------------------------------------------------------- */
 
-static int name_of(struct merge *m, struct source *s, uint32_t id, uint32_t *ret)
+static int name_of(struct merge *m, struct merge_source *s, uint32_t id, uint32_t *ret)
 {
 	const struct names *from = rec_reader__names(s->reader);
 
@@ -64,12 +64,12 @@ static int name_of(struct merge *m, struct source *s, uint32_t id, uint32_t *ret
 	return 0;
 }
 
-static uint32_t stack_of(const struct source *s, uint64_t number)
+static uint32_t stack_of(const struct merge_source *s, uint64_t number)
 {
 	return number && number <= s->stacks_cnt ? s->stacks[number - 1] : 0;
 }
 
-static int stacks_add(struct source *s, uint32_t number)
+static int stacks_add(struct merge_source *s, uint32_t number)
 {
 	if (!array_has_room(s->stacks, s->stacks_cnt, s->stacks_cap, 1024))
 		return -ENOMEM;
@@ -83,7 +83,7 @@ static bool is_same(const struct merge_stack *a, const struct merge_stack *b)
 }
 
 /* The same frame under the same callers is one node, in whatever file. 1: it is new and *ev is its record; 0: known. */
-static int merge_stack(struct merge *m, struct source *s, struct event *ev)
+static int merge_stack(struct merge *m, struct merge_source *s, struct event *ev)
 {
 	struct merge_stack key = { .parent = stack_of(s, ev->size), .name = ev->name.v, .file = (uint32_t)ev->addr,
 				   .line = ev->aux, .kind = ev->flags };
@@ -142,7 +142,7 @@ static void count_field(uint8_t rule, uint64_t *field, uint64_t *sum, uint64_t *
 }
 
 /* 1: *ev has the sum over all files; 0: nothing to write. */
-static int count(struct merge *m, struct source *s, struct event *ev)
+static int count(struct merge *m, struct merge_source *s, struct event *ev)
 {
 	const struct ev_kind_row *row = event_row(ev->kind);
 	struct counter *sum, *said;
@@ -165,7 +165,7 @@ static int count(struct merge *m, struct source *s, struct event *ev)
 
 /* --- one event ---------------------------------------------------------------------------------------------------- */
 
-int merge__names(struct merge *m, struct source *s, struct event *ev)
+int merge__names(struct merge *m, struct merge_source *s, struct event *ev)
 {
 	uint8_t in = event_row(ev->kind)->names;
 	uint32_t id;
@@ -188,25 +188,25 @@ int merge__names(struct merge *m, struct source *s, struct event *ev)
 	return r;
 }
 
-static void source__pids(const struct source *s, struct event *ev)
+static void merge_source__pids(const struct merge_source *s, struct event *ev)
 {
 	const struct ev_kind_row *row = event_row(ev->kind);
 
-	ev->pid = source__pid(s, ev->pid);
+	ev->pid = merge_source__pid(s, ev->pid);
 	if (!(row->names & EV_IN_TID))
-		ev->tid = source__pid(s, ev->tid);
+		ev->tid = merge_source__pid(s, ev->tid);
 	if (row->pids & EV_IN_AUX)
-		ev->aux = source__pid(s, ev->aux);
+		ev->aux = merge_source__pid(s, ev->aux);
 	if (row->pids & EV_IN_ADDR)
-		ev->addr = source__pid(s, (uint32_t)ev->addr);
+		ev->addr = merge_source__pid(s, (uint32_t)ev->addr);
 }
 
-int merge__translate(struct merge *m, struct source *s, struct event *ev)
+int merge__translate(struct merge *m, struct merge_source *s, struct event *ev)
 {
 	int r;
 
 	ev->ts_ns = s->next_ns;
-	source__pids(s, ev);
+	merge_source__pids(s, ev);
 	r = merge__names(m, s, ev);
 	if (r < 0)
 		return r;

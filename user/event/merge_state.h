@@ -27,7 +27,7 @@ struct merge_stack {
 	uint8_t kind;
 };
 
-struct source {
+struct merge_source {
 	struct merge_scan scan;
 	struct rec_reader *reader;
 	size_t clock; /* the first file that has the same one */
@@ -44,7 +44,7 @@ struct source {
 };
 
 struct merge {
-	struct source *src;
+	struct merge_source *src;
 	size_t cnt;
 	size_t *heap, heap_cnt; /* of indices */
 	size_t tracing_cnt; /* sources that trace now; none: a pause, where one has before */
@@ -66,15 +66,15 @@ struct merge {
 /* merge_clock.c: all times become those of one clock; *ret_off: its offset from the wall clock. 0 or -errno. */
 int merge__align(struct merge *m, enum merge_align align, int64_t *ret_off);
 /* Ascends as ts_ns does. */
-uint64_t source__time(const struct source *s, uint64_t ts_ns);
+uint64_t merge_source__time(const struct merge_source *s, uint64_t ts_ns);
 
 /* merge_event.c */
 /* Zeroed if it was not there; NULL: no memory. */
 struct counter *counters__of(struct map *counters, uint8_t kind, uint32_t thing);
 uint64_t counters__lost(const struct map *counters, uint32_t reason);
-uint32_t source__pid(const struct source *s, uint32_t pid);
-int merge__names(struct merge *m, struct source *s, struct event *ev); /* ids become those of the merged recording */
+uint32_t merge_source__pid(const struct merge_source *s, uint32_t pid);
+int merge__names(struct merge *m, struct merge_source *s, struct event *ev); /* ids become those of the merged recording */
 /* Rewrites the next event of s for the merged recording. 1: write it; 0: do not; -ENOMEM. */
-int merge__translate(struct merge *m, struct source *s, struct event *ev);
+int merge__translate(struct merge *m, struct merge_source *s, struct event *ev);
 
 #endif

@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "base/outfile.h"
 
-struct item {
+struct queued_frame {
 	uint64_t len;
 	struct rec_mark before;
 };
@@ -52,7 +52,7 @@ struct rec_disk {
 
 /* --- the process --------------------------------------------------------------------------------------- */
 
-struct worker {
+struct disk_worker {
 	struct shared *sh;
 	int sock, fd, dir_fd;
 	int is_over;	 /* its parent is gone, or has closed */
@@ -69,12 +69,12 @@ static void ring_out(const struct shared *sh, uint64_t at, void *to, size_t len)
 	memcpy((uint8_t *)to + first, sh->ring, len - first);
 }
 
-static void worker__wake(const struct worker *w)
+static void disk_worker__wake(const struct disk_worker *w)
 {
 	(void)send(w->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void worker__fail(struct worker *w, int code, const struct rec_mark *mark)
+static void disk_worker__fail(struct disk_worker *w, int code, const struct rec_mark *mark)
 {
 	struct shared *sh = w->sh;
 
@@ -82,19 +82,19 @@ static void worker__fail(struct worker *w, int code, const struct rec_mark *mark
 	sh->fail_code = code;
 	sh->fail_mark = *mark;
 	atomic_store(&sh->fail_no, sh->fail_no + 1);
-	worker__wake(w);
+	disk_worker__wake(w);
 }
 
-static int worker__has_failed(const struct worker *w)
+static int disk_worker__has_failed(const struct disk_worker *w)
 {
 	return atomic_load(&w->sh->fail_no) != atomic_load(&w->sh->seen_no);
 }
 
-static void worker__write(struct worker *w)
+static void disk_worker__write(struct disk_worker *w)
 {
 	struct shared *sh = w->sh;
 	uint64_t tail = atomic_load(&sh->tail), from = atomic_load(&sh->good_from);
-	struct item it;
+	struct queued_frame it;
 	size_t at, first;
 	int r;
 
@@ -109,7 +109,7 @@ static void worker__write(struct worker *w)
 	if (!r)
 		r = outfile_write_at(w->fd, sh->ring, it.len - first, w->bytes + first);
 	if (r < 0) {
-		worker__fail(w, r, &it.before);
+		disk_worker__fail(w, r, &it.before);
 		return;
 	}
 	w->bytes += it.len;
@@ -122,17 +122,17 @@ static void worker__write(struct worker *w)
  * A sync may take any time, and no frame is taken meanwhile: where many wait, as after a disk has stalled, they are written
  * first. But no more of them than one full ring.
  */
-static int worker__is_sync_due(const struct worker *w)
+static int disk_worker__is_sync_due(const struct disk_worker *w)
 {
 	const struct shared *sh = w->sh;
 	uint64_t waits = atomic_load(&sh->head) - atomic_load(&sh->tail);
 
 	if (!w->dirty_ns || now_ns() - w->dirty_ns < REC_DISK_SYNC_NS)
 		return 0;
-	return waits <= sh->ring_bytes / 8 || w->bytes - w->synced >= sh->ring_bytes || worker__has_failed(w);
+	return waits <= sh->ring_bytes / 8 || w->bytes - w->synced >= sh->ring_bytes || disk_worker__has_failed(w);
 }
 
-static void worker__sync(struct worker *w)
+static void disk_worker__sync(struct disk_worker *w)
 {
 	w->synced = w->bytes;
 	if (w->fd >= 0 && fdatasync(w->fd) < 0)
@@ -145,7 +145,7 @@ static void worker__sync(struct worker *w)
 	w->dirty_ns = 0;
 }
 
-static void worker__take_fds(struct worker *w, struct msghdr *m)
+static void disk_worker__take_fds(struct disk_worker *w, struct msghdr *m)
 {
 	const struct cmsghdr *c = CMSG_FIRSTHDR(m);
 	int fds[2] = { -1, -1 };
@@ -159,7 +159,7 @@ static void worker__take_fds(struct worker *w, struct msghdr *m)
 	w->dir_fd = fds[1];
 }
 
-static void worker__listen(struct worker *w, int timeout_ms)
+static void disk_worker__listen(struct disk_worker *w, int timeout_ms)
 {
 	struct pollfd p = { .fd = w->sock, .events = POLLIN };
 	char bytes[256], control[CMSG_SPACE(2 * sizeof(int))];
@@ -171,46 +171,46 @@ static void worker__listen(struct worker *w, int timeout_ms)
 		return;
 	n = recvmsg(w->sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n > 0)
-		worker__take_fds(w, &m);
+		disk_worker__take_fds(w, &m);
 	else if (!n || (errno != EAGAIN && errno != EINTR))
 		w->is_over = 1;
 }
 
-static void worker__answer(struct worker *w, uint32_t asked)
+static void disk_worker__answer(struct disk_worker *w, uint32_t asked)
 {
-	worker__sync(w);
+	disk_worker__sync(w);
 	atomic_store(&w->sh->sync_done, asked);
-	worker__wake(w);
+	disk_worker__wake(w);
 }
 
-static void worker__run(struct worker *w)
+static void disk_worker__run(struct disk_worker *w)
 {
 	struct shared *sh = w->sh;
 
 	for (;;) {
 		uint32_t asked = atomic_load(&sh->sync_asked);
-		int has_failed = worker__has_failed(w);
+		int has_failed = disk_worker__has_failed(w);
 		int has_any = atomic_load(&sh->tail) != atomic_load(&sh->head);
 		int has_more = has_any && !has_failed && w->fd >= 0;
 
 		if (w->is_over && !has_more)
 			break;
 		if (has_more)
-			worker__write(w);
+			disk_worker__write(w);
 		else if (!has_any && asked != atomic_load(&sh->sync_done))
-			worker__answer(w, asked);
-		if (worker__is_sync_due(w))
-			worker__sync(w);
-		worker__listen(w, has_more ? 0 : w->dirty_ns ? (int)(REC_DISK_SYNC_NS / 1000000) : -1);
+			disk_worker__answer(w, asked);
+		if (disk_worker__is_sync_due(w))
+			disk_worker__sync(w);
+		disk_worker__listen(w, has_more ? 0 : w->dirty_ns ? (int)(REC_DISK_SYNC_NS / 1000000) : -1);
 	}
-	worker__sync(w);
+	disk_worker__sync(w);
 }
 
 /* Closes all that its parent has open, above all probes, which would outlive it; drops all rights. */
-static void worker__main(struct shared *sh, int sock, const struct asker *asker, int (*confine)(void))
+static void disk_worker__main(struct shared *sh, int sock, const struct asker *asker, int (*confine)(void))
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE, SIGXFSZ, SIGTSTP };
-	struct worker w = { .sh = sh, .sock = 0, .fd = -1, .dir_fd = -1 };
+	struct disk_worker w = { .sh = sh, .sock = 0, .fd = -1, .dir_fd = -1 };
 
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN); /* its parent ends it */
@@ -220,7 +220,7 @@ static void worker__main(struct shared *sh, int sock, const struct asker *asker,
 	privs_drop_bounds(0); /* while we may */
 	if ((asker && asker__become(asker, NULL) < 0) || (confine ? confine() : privs_drop()) < 0)
 		_exit(1);
-	worker__run(&w);
+	disk_worker__run(&w);
 	_exit(0);
 }
 
@@ -250,7 +250,7 @@ int rec_disk__new(struct rec_disk **ret, size_t ring_bytes, const struct asker *
 		return err_set(err, -e, "starting the process that writes the recording: %s", strerror(e));
 	}
 	if (!d->pid)
-		worker__main(d->sh, socks[1], asker, confine);
+		disk_worker__main(d->sh, socks[1], asker, confine);
 	close(socks[1]);
 	d->sock = socks[0];
 	*ret = d;
@@ -293,7 +293,7 @@ static int rec_disk__wake(const struct rec_disk *d)
 int rec_disk__put(struct rec_disk *d, const void *head, size_t head_len, const void *data, size_t len,
 		  const struct rec_mark *before)
 {
-	struct item it = { .len = head_len + len, .before = *before };
+	struct queued_frame it = { .len = head_len + len, .before = *before };
 	struct shared *sh = d->sh;
 	uint64_t at = atomic_load(&sh->head);
 

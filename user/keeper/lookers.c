@@ -19,7 +19,7 @@
 
 #define WATCH_NS 100000000
 
-struct looker {
+struct look_thread {
 	struct lookers *all;
 	char *answer;	   /* KEEP_READ_MAX bytes of its own: a late answer must not overwrite another one's */
 	uint64_t since_ns; /* 0: it waits for a request */
@@ -30,8 +30,8 @@ struct looker {
 static struct lookers {
 	struct keep *k;
 	pthread_mutex_t lock;
-	struct looker *now;
-	struct looker *left[LOOK_LEFT_MAX];
+	struct look_thread *now;
+	struct look_thread *left[LOOK_LEFT_MAX];
 	size_t left_cnt;
 } lookers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -61,7 +61,7 @@ static int lookers__refuse(const struct lookers *all, const struct keep_request 
 	return !quota_allows(of_tree, all->left_cnt, LOOK_LEFT_MAX, LOOK_LEFT_PART);
 }
 
-static int looker__begin(struct looker *l, const struct keep_request *q)
+static int look_thread__begin(struct look_thread *l, const struct keep_request *q)
 {
 	int refuse;
 
@@ -77,7 +77,7 @@ static int looker__begin(struct looker *l, const struct keep_request *q)
 }
 
 /* 0: this thread was left behind. Else the answer is in the area, and the reply may be sent. */
-static int looker__end(struct looker *l, const struct keep_reply *reply)
+static int look_thread__end(struct look_thread *l, const struct keep_reply *reply)
 {
 	struct lookers *all = l->all;
 	size_t i = 0;
@@ -96,7 +96,7 @@ static int looker__end(struct looker *l, const struct keep_reply *reply)
 	return !is_left;
 }
 
-static void looker__free(struct looker *l)
+static void look_thread__free(struct look_thread *l)
 {
 	memory_done();
 	free(l->answer);
@@ -105,21 +105,21 @@ static void looker__free(struct looker *l)
 
 static void *look(void *arg)
 {
-	struct looker *l = arg;
+	struct look_thread *l = arg;
 	struct keep *k = l->all->k;
 	struct keep_request q;
 	int fds[TAPS_FDS_MAX], goes_on = 1;
 
 	while (goes_on && channel__get_request(&k->looks, &q) == 1) {
-		struct keep_reply reply = { .r = looker__begin(l, &q) };
+		struct keep_reply reply = { .r = look_thread__begin(l, &q) };
 
 		if (!reply.r)
 			keep__looks(k, &q, l->answer, &reply, fds);
-		goes_on = looker__end(l, &reply) && channel__put_reply(&k->looks, &reply, fds) >= 0;
+		goes_on = look_thread__end(l, &reply) && channel__put_reply(&k->looks, &reply, fds) >= 0;
 		for (uint32_t i = 0; i < reply.fds_cnt; i++)
 			close(fds[i]);
 	}
-	looker__free(l);
+	look_thread__free(l);
 	return NULL; /* the process ends when the probes are gone */
 }
 
@@ -129,7 +129,7 @@ static void *look(void *arg)
 static pid_t lookers__leave(struct lookers *all)
 {
 	struct keep_reply late = { .r = -ETIMEDOUT };
-	struct looker *l = all->now;
+	struct look_thread *l = all->now;
 
 	if (all->left_cnt == LOOK_LEFT_MAX || looker_start(all) < 0)
 		return 0;
@@ -138,7 +138,7 @@ static pid_t lookers__leave(struct lookers *all)
 	return l->pid;
 }
 
-static uint64_t looker__limit(const struct looker *l)
+static uint64_t look_thread__limit(const struct look_thread *l)
 {
 	switch (l->op) {
 	case KEEP_READ:
@@ -167,9 +167,9 @@ int thread_is_runnable(pid_t tid)
 	return at && at[1] && at[2] == 'R';
 }
 
-static int looker__is_late(const struct looker *l)
+static int look_thread__is_late(const struct look_thread *l)
 {
-	uint64_t took = now_ns() - l->since_ns, limit = looker__limit(l);
+	uint64_t took = now_ns() - l->since_ns, limit = look_thread__limit(l);
 
 	return l->since_ns && took > limit && (took / LOOK_BUSY_TIMES > limit || !thread_is_runnable(l->tid));
 }
@@ -185,7 +185,7 @@ static void *watch(void *arg)
 		nanosleep(&pause, NULL);
 		wards__turn(all->k->wards);
 		pthread_mutex_lock(&all->lock);
-		if (looker__is_late(all->now))
+		if (look_thread__is_late(all->now))
 			pid = lookers__leave(all);
 		pthread_mutex_unlock(&all->lock);
 		if (pid) /* without the lock: stderr may block */
@@ -206,7 +206,7 @@ static int start_detached(void *(*main)(void *arg), void *arg)
 
 static int looker_start(struct lookers *all)
 {
-	struct looker *l = calloc(1, sizeof(*l)), *before = all->now;
+	struct look_thread *l = calloc(1, sizeof(*l)), *before = all->now;
 	int r;
 
 	if (!l)
@@ -217,7 +217,7 @@ static int looker_start(struct lookers *all)
 	r = l->answer ? start_detached(look, l) : -ENOMEM;
 	if (r < 0) {
 		all->now = before;
-		looker__free(l);
+		look_thread__free(l);
 	}
 	return r;
 }

@@ -25,13 +25,13 @@ static size_t padded(size_t bytes)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-struct out {
+struct wire_out {
 	char *buf;
 	size_t size, at;
 	int is_full;
 };
 
-static void *out__room(struct out *o, size_t bytes)
+static void *wire_out__room(struct wire_out *o, size_t bytes)
 {
 	void *p = o->buf + o->at;
 
@@ -43,9 +43,9 @@ static void *out__room(struct out *o, size_t bytes)
 	return p;
 }
 
-static void out__put(struct out *o, const void *v, size_t bytes)
+static void wire_out__put(struct wire_out *o, const void *v, size_t bytes)
 {
-	void *p = out__room(o, bytes);
+	void *p = wire_out__room(o, bytes);
 
 	if (p && bytes)
 		memcpy(p, v, bytes);
@@ -57,17 +57,17 @@ int64_t wire_plan_write(void *buf, size_t size, const struct plan *p, const uint
 			  .flow_specs = p->flow_specs_cnt, .flow_vtables = p->flow_vtables_cnt,
 			  .wanted = wanted ? p->sites_cnt : 0, .comm_start = p->comm_start, .comm_end = p->comm_end,
 			  .layout = p->flow_layout.at, .has_layout = p->flow_layout.torch != NULL };
-	struct out o = { .buf = buf, .size = size };
+	struct wire_out o = { .buf = buf, .size = size };
 
-	out__put(&o, &h, sizeof(h));
+	wire_out__put(&o, &h, sizeof(h));
 	for (size_t i = 0; i < p->libs_cnt; i++)
-		out__put(&o, &(struct wire_lib){ p->libs[i].dev, p->libs[i].ino }, sizeof(struct wire_lib));
-	out__put(&o, p->sites, p->sites_cnt * sizeof(*p->sites));
-	out__put(&o, p->specs, p->specs_cnt * sizeof(*p->specs));
-	out__put(&o, p->seg_specs, p->seg_specs_cnt * sizeof(*p->seg_specs));
-	out__put(&o, p->flow_specs, p->flow_specs_cnt * sizeof(*p->flow_specs));
-	out__put(&o, p->flow_vtables, p->flow_vtables_cnt * sizeof(*p->flow_vtables));
-	out__put(&o, wanted, h.wanted);
+		wire_out__put(&o, &(struct wire_lib){ p->libs[i].dev, p->libs[i].ino }, sizeof(struct wire_lib));
+	wire_out__put(&o, p->sites, p->sites_cnt * sizeof(*p->sites));
+	wire_out__put(&o, p->specs, p->specs_cnt * sizeof(*p->specs));
+	wire_out__put(&o, p->seg_specs, p->seg_specs_cnt * sizeof(*p->seg_specs));
+	wire_out__put(&o, p->flow_specs, p->flow_specs_cnt * sizeof(*p->flow_specs));
+	wire_out__put(&o, p->flow_vtables, p->flow_vtables_cnt * sizeof(*p->flow_vtables));
+	wire_out__put(&o, wanted, h.wanted);
 	return o.is_full ? -E2BIG : (int64_t)o.at;
 }
 

@@ -8,7 +8,7 @@
 #include "event/event.h"
 #include "live/followed.h"
 #include "live/naming.h"
-#include "live/said.h"
+#include "live/reported_names.h"
 #include "target/target.h"
 
 #define COUNT_MAX 9007199254740992.0 /* integers up to here are exact */
@@ -42,7 +42,7 @@ void counting__turn(const struct counting *c)
 
 	for (size_t at = 0; c->naming && (p = followed__next(c->followed, &at));) {
 		uint8_t bytes[8] = { 0 };
-		struct said_count count;
+		struct step_count_place count;
 		uint64_t steps, now = now_ns();
 
 		if (!naming__count_of(c->naming, p->pid, &count) || !dtype_bytes(count.dtype) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * counting: the number of steps that processes have made by their optimizers' own count, which all ranks of a job share,
- * whenever they were attached to. It is read from the tensor that Python's names have found (live/said.h) and reported as
- * EV_STEPS. The model interprets it: a reading may be one too low (model.c).
+ * whenever they were attached to. It is read from the tensor that Python's names have found (live/reported_names.h) and
+ * reported as EV_STEPS. The model interprets it: a reading may be one too low (model.c).
  */
 #ifndef MT_LIVE_COUNTING_H
 #define MT_LIVE_COUNTING_H

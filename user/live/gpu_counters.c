@@ -25,14 +25,14 @@
 #define FIND_NS	    250000000ull
 #define FIND_MAX_NS 16000000000ull
 
-struct reader {
+struct timed_reader {
 	const struct target *target;
 	uint64_t until_ns;
 };
 
 static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 {
-	const struct reader *r = ctx;
+	const struct timed_reader *r = ctx;
 
 	return now_ns() < r->until_ns ? target__read(r->target, addr, buf, len) : -ETIMEDOUT;
 }
@@ -95,7 +95,7 @@ static void tell_device(const struct process *p, size_t dev, const struct counte
 static void gpu_counters__read(struct gpu_counters *g, struct process *p)
 {
 	uint64_t begin = now_ns(), took;
-	struct reader reader = { p->target, begin + PROC_NS };
+	struct timed_reader reader = { p->target, begin + PROC_NS };
 	const struct counters_mem mem = { read_process, &reader };
 	struct proc_counters *c = &p->counters;
 	int r = 0;

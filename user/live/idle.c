@@ -17,7 +17,7 @@
 #define READS_MAX 16 /* per look: guards that lie further apart are not a library's */
 #define GUARD_BYTES 2
 
-struct place {
+struct lib_place {
 	uint64_t dev, ino, offset;
 };
 
@@ -27,7 +27,7 @@ struct idle_lib {
 };
 
 struct idle {
-	struct place *called; /* ascending */
+	struct lib_place *called; /* ascending */
 	size_t called_cnt, called_cap;
 	struct idle_lib *libs;
 	size_t libs_cnt, libs_cap;
@@ -51,18 +51,18 @@ void idle__free(struct idle *i)
 	free(i);
 }
 
-static int place_cmp(const struct place *a, const struct place *b)
+static int place_cmp(const struct lib_place *a, const struct lib_place *b)
 {
 	return cmp_up(a->offset, b->offset) ?: cmp_up(a->ino, b->ino) ?: cmp_up(a->dev, b->dev);
 }
 
-static struct place place_of(const struct plan *plan, const struct site *s)
+static struct lib_place place_of(const struct plan *plan, const struct site *s)
 {
-	return (struct place){ plan->libs[s->lib].dev, plan->libs[s->lib].ino, s->offset };
+	return (struct lib_place){ plan->libs[s->lib].dev, plan->libs[s->lib].ino, s->offset };
 }
 
 /* Its place, or where it would be inserted. */
-static size_t idle__at(const struct idle *i, const struct place *p)
+static size_t idle__at(const struct idle *i, const struct lib_place *p)
 {
 	size_t lo = 0, hi = i->called_cnt;
 
@@ -77,14 +77,14 @@ static size_t idle__at(const struct idle *i, const struct place *p)
 	return lo;
 }
 
-static int idle__is_called(const struct idle *i, const struct place *p)
+static int idle__is_called(const struct idle *i, const struct lib_place *p)
 {
 	size_t at = idle__at(i, p);
 
 	return at < i->called_cnt && !place_cmp(&i->called[at], p);
 }
 
-static struct idle_lib *idle__lib(struct idle *i, const struct place *p)
+static struct idle_lib *idle__lib(struct idle *i, const struct lib_place *p)
 {
 	for (size_t k = 0; k < i->libs_cnt; k++)
 		if (i->libs[k].dev == p->dev && i->libs[k].ino == p->ino)
@@ -114,7 +114,7 @@ void idle__prune(struct idle *i, int (*is_used)(void *ctx, uint64_t dev, uint64_
 }
 
 /* 1: it was new. */
-static int idle__add(struct idle *i, const struct place *p)
+static int idle__add(struct idle *i, const struct lib_place *p)
 {
 	size_t at = idle__at(i, p);
 	struct idle_lib *lib;
@@ -165,7 +165,7 @@ int idle__look(struct idle *i, const struct target *t, const struct plan *plan, 
 			return r;
 		for (size_t k = at; k < end; k++) {
 			const struct site *s = &plan->sites[plan->guards[k].site];
-			struct place p = place_of(plan, s);
+			struct lib_place p = place_of(plan, s);
 
 			if (seen[k] || !is_set(i->bytes + (plan->guards[k].addr - from)))
 				continue;
@@ -191,7 +191,7 @@ const uint8_t *idle__wanted(struct idle *i, const struct plan *plan)
 		i->wanted_cap = plan->sites_cnt;
 	}
 	for (size_t k = 0; k < plan->sites_cnt; k++) {
-		struct place p = place_of(plan, &plan->sites[k]);
+		struct lib_place p = place_of(plan, &plan->sites[k]);
 
 		i->wanted[k] = !plan->sites[k].guard || idle__is_called(i, &p);
 	}
@@ -203,7 +203,7 @@ uint32_t idle__cnt(const struct idle *i, const struct plan *plan)
 	uint32_t cnt = 0;
 
 	for (size_t k = 0; k < plan->guards_cnt; k++) {
-		struct place p = place_of(plan, &plan->sites[plan->guards[k].site]);
+		struct lib_place p = place_of(plan, &plan->sites[plan->guards[k].site]);
 
 		cnt += !idle__is_called(i, &p);
 	}

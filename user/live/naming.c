@@ -14,10 +14,10 @@
 #include "keeper/keeper.h"
 #include "live/compiling.h"
 #include "live/followed.h"
-#include "live/holding.h"
+#include "live/holder_looks.h"
 #include "live/looker.h"
 #include "live/placing.h"
-#include "live/said.h"
+#include "live/reported_names.h"
 #include "model/model.h"
 
 #define FAILS_MAX 3 /* then the interpreter is looked for again: the process may run another program now */
@@ -35,8 +35,8 @@ struct named_proc {
 	pid_t tree;
 	unsigned fails;
 	uint32_t noted; /* enum note, bits */
-	struct said said;
-	struct holding holding;
+	struct reported_names reported;
+	struct holder_looks holder_looks;
 	struct compiling compiling;
 	int has_how; /* the kernel side knows how modules are found */
 	bool wants_search; /* its first step or backward asked for a search, which has not begun */
@@ -60,7 +60,7 @@ struct naming {
 	uint32_t generation; /* of what was sent to the kernel side */
 	uint64_t left_out;
 	size_t procs_left_out; /* the most processes without a place at one time */
-	struct said_env said;
+	struct reported_names_env reported_env;
 	struct worker *worker;
 	struct look_job job; /* the thread's while is_busy */
 };
@@ -81,7 +81,8 @@ int naming__new(struct naming **ret, const struct naming_env *env, struct err *e
 	if (!n)
 		return err_set(err, -ENOMEM, "out of memory");
 	n->env = *env;
-	n->said = (struct said_env){ .tell = env->tell, .model = env->model, .keeper = env->modules ? env->keeper : NULL };
+	n->reported_env = (struct reported_names_env){ .tell = env->tell, .model = env->model,
+						       .keeper = env->modules ? env->keeper : NULL };
 	r = worker__new(&n->worker, do_look, NULL, "reads names", err);
 	if (r) {
 		naming__free(n);
@@ -93,7 +94,7 @@ int naming__new(struct naming **ret, const struct naming_env *env, struct err *e
 
 static void named_proc__done(struct naming *n, struct named_proc *p)
 {
-	said__done(&p->said, &n->said);
+	reported_names__done(&p->reported, &n->reported_env);
 	py_reader__free(p->by.reader);
 	*p = (struct named_proc){ 0 };
 }
@@ -105,9 +106,9 @@ void naming__free(struct naming *n)
 	(void)worker__end(n->worker, 0);
 	if (n->is_busy)
 		py_reader__free(n->job.by.reader);
-	holding__drop(&n->job);
+	holder_looks__drop(&n->job);
 	compiling__drop(&n->job);
-	n->said.keeper = NULL; /* the kernel side may be gone, and forgets by itself */
+	n->reported_env.keeper = NULL; /* the kernel side may be gone, and forgets by itself */
 	for (size_t i = 0; i < n->procs_cnt; i++)
 		named_proc__done(n, &n->procs[i]);
 	worker__free(n->worker);
@@ -190,7 +191,7 @@ static void follow_pids(struct naming *n, const pid_t *pids, size_t cnt)
 
 			p = find_place(n, tree);
 			if (p)
-				*p = (struct named_proc){ .pid = pids[i], .tree = tree, .said.pid = pids[i],
+				*p = (struct named_proc){ .pid = pids[i], .tree = tree, .reported.pid = pids[i],
 							  .gap_ns = NAMING_EVERY_NS, .search_gap_ns = NAMING_SEARCH_MIN_NS };
 		}
 		left_out += !p;
@@ -244,13 +245,13 @@ static void begin_look(struct naming *n, struct named_proc *p, uint64_t now_ns)
 }
 
 /* Finds the holder of what grows, if anything does. */
-static int begin_holding(struct naming *n, uint64_t now_ns)
+static int begin_holder_look(struct naming *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
 		struct look_job job = { .pid = p->pid, .by = p->by };
 
-		if (!p->by.reader || !holding__begin(&p->holding, n->env.model, p->pid, &job, now_ns))
+		if (!p->by.reader || !holder_looks__begin(&p->holder_looks, n->env.model, p->pid, &job, now_ns))
 			continue;
 		n->job = job;
 		p->by.reader = NULL;
@@ -282,7 +283,7 @@ static int begin_compiling(struct naming *n, uint64_t now_ns)
 
 static void begin_next(struct naming *n, uint64_t now_ns)
 {
-	if (n->is_over || begin_compiling(n, now_ns) || begin_holding(n, now_ns))
+	if (n->is_over || begin_compiling(n, now_ns) || begin_holder_look(n, now_ns))
 		return;
 	for (size_t i = 0; i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
@@ -336,12 +337,12 @@ bool naming__has_begun(struct naming *n)
 	return true;
 }
 
-bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret)
+bool naming__count_of(const struct naming *n, pid_t pid, struct step_count_place *ret)
 {
 	const struct named_proc *p = find_proc((struct naming *)n, pid);
 
 	if (p)
-		*ret = p->said.count;
+		*ret = p->reported.count;
 	return p && ret->addr;
 }
 
@@ -360,7 +361,7 @@ static void note_gaps(struct naming *n, struct named_proc *p, const struct py_lo
 	if (look->circles)
 		note(n, p, NOTE_CIRCLES, "modules that hold each other in a circle have no names of their own: which of them "
 					 "is the root cannot be known");
-	uint32_t full = look->full + p->said.unnamed;
+	uint32_t full = look->full + p->reported.unnamed;
 
 	if (full > p->full) {
 		n->left_out += full - p->full;
@@ -496,7 +497,7 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	p = find_proc(n, j->pid);
 	if (!p) {
 		py_reader__free(j->by.reader);
-		holding__drop(j);
+		holder_looks__drop(j);
 		compiling__drop(j);
 		return;
 	}
@@ -508,8 +509,8 @@ void naming__done(struct naming *n, uint64_t now_ns)
 		return;
 	}
 	if (j->held) {
-		holding__end(j, &n->env.tell);
-		holding__drop(j);
+		holder_looks__end(j, &n->env.tell);
+		holder_looks__drop(j);
 		return;
 	}
 	if (j->has_how) {
@@ -527,7 +528,7 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	log_debug("process %d: %zu names of %u modules and %u optimizers, %u held back, %u torn%s, in %.1f ms", (int)j->pid,
 		  j->look.reported_cnt, j->look.modules, j->look.optimizers, j->look.held_back, j->look.torn,
 		  j->look.is_cut ? ", search cut" : "", (double)j->look.took_ns / 1e6);
-	said__look(&p->said, &n->said, p->by.reader, &j->look, now_ns);
+	reported_names__look(&p->reported, &n->reported_env, p->by.reader, &j->look, now_ns);
 	note_gaps(n, p, &j->look);
 	schedule(n, p, j, now_ns);
 	p->kept_bytes = j->look.kept_bytes;

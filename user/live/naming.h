@@ -62,8 +62,8 @@ void naming__rest(struct naming *n, int is_resting); /* nothing is traced, or so
 void naming__hurry(struct naming *n);
 bool naming__has_begun(struct naming *n); /* a process began to train since the last call: it is due now */
 /* The place of the step count of a process's optimizer, as the last look found it. false: there is none. */
-struct said_count;
-bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret);
+struct step_count_place;
+bool naming__count_of(const struct naming *n, pid_t pid, struct step_count_place *ret);
 /* Reports what the look found. */
 void naming__done(struct naming *n, uint64_t now_ns);
 /* The end, after the detach: what live processes have compiled since their last look. NULL is fine. */

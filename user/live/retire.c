@@ -126,15 +126,15 @@ static void retire__push_late(struct retire *rt, const struct late_op *l)
 						  .size = now > l->since_ns ? now - l->since_ns : 0 });
 }
 
-struct look {
+struct use_look {
 	struct retire *rt;
 	struct process *p;
 	const struct proc_plan *plan;
 };
 
-static void look__called(void *ctx, const struct site *s)
+static void use_look__called(void *ctx, const struct site *s)
 {
-	struct look *l = ctx;
+	struct use_look *l = ctx;
 	struct retire *rt = l->rt;
 	struct late_op late = { s->sym, l->p->pid, l->p->looked_ns };
 
@@ -174,12 +174,12 @@ static void retire__look(struct retire *rt, struct process *p)
 
 		if (!pl->ref->plan->guards_cnt || pl->is_unread)
 			continue;
-		r = idle__look(rt->idle, p->target, pl->ref->plan, pl->ref->seen, look__called,
-			       &(struct look){ rt, p, pl });
+		r = idle__look(rt->idle, p->target, pl->ref->plan, pl->ref->seen, use_look__called,
+			       &(struct use_look){ rt, p, pl });
 		if (r == -ENOSPC) {
 			idle__prune(rt->idle, retire__is_used, rt);
-			r = idle__look(rt->idle, p->target, pl->ref->plan, pl->ref->seen, look__called,
-				       &(struct look){ rt, p, pl });
+			r = idle__look(rt->idle, p->target, pl->ref->plan, pl->ref->seen, use_look__called,
+				       &(struct use_look){ rt, p, pl });
 		}
 		if (!r || r == -ESRCH)
 			continue;

@@ -40,7 +40,7 @@
 
 #define TIME_NS (30 * NS_PER_S)
 
-struct look {
+struct survey_look {
 	const char *name;
 	int may_look, out_fd;
 	uint64_t unseen, sent, more;
@@ -148,7 +148,7 @@ static void look_at_rank(struct survey_job *j, const struct target *t)
 }
 
 /* 0: it has ended, or is not to be looked at after all. */
-static int look_inside(struct survey_job *j, const struct look *l)
+static int look_inside(struct survey_job *j, const struct survey_look *l)
 {
 	struct target *t;
 	struct err err = { 0 };
@@ -168,7 +168,7 @@ static int look_inside(struct survey_job *j, const struct look *l)
 
 /* --- all processes -------------------------------------------------------------------------------------------- */
 
-static int send_row(struct look *l, const struct survey_job *j)
+static int send_row(struct survey_look *l, const struct survey_job *j)
 {
 	if (l->sent == SURVEY_JOBS_MAX) {
 		l->more++;
@@ -182,7 +182,7 @@ _Static_assert(sizeof(struct survey_job) <= PIPE_BUF, "a row is written whole");
 _Static_assert(sizeof(struct survey_job) != sizeof(struct look_end), "the end is told from a row by its size");
 
 /* A process of another user: a Python may be a job. */
-static int look_at_stranger(struct look *l, struct survey_job *j)
+static int look_at_stranger(struct survey_look *l, struct survey_job *j)
 {
 	char text[SURVEY_CMDLINE_BYTES];
 	const char *slash, *base;
@@ -206,7 +206,7 @@ static int look_at_stranger(struct look *l, struct survey_job *j)
 
 static int look_at(void *ctx, pid_t pid)
 {
-	struct look *l = ctx;
+	struct survey_look *l = ctx;
 	struct survey_job j;
 	int found, fd;
 
@@ -230,7 +230,7 @@ static int look_at(void *ctx, pid_t pid)
 }
 
 /* The process that looks. */
-static int look_for_jobs(struct look *l, const struct asker *as, struct err *err)
+static int look_for_jobs(struct survey_look *l, const struct asker *as, struct err *err)
 {
 	struct keeper *k = NULL;
 	struct look_end end;
@@ -249,7 +249,7 @@ static int look_for_jobs(struct look *l, const struct asker *as, struct err *err
 	return r;
 }
 
-static void run_look(struct look *l, const struct asker *as)
+static void run_look(struct survey_look *l, const struct asker *as)
 {
 	struct err err = { 0 };
 	int r = look_for_jobs(l, as, &err);
@@ -363,7 +363,7 @@ static void ask_kernel(const struct survey *s)
 			s->jobs[i].is_traced = (uint8_t)others_trace((pid_t)s->jobs[i].pid);
 }
 
-static int survey_read(struct survey *ret, struct look *l, const struct asker *as)
+static int survey_read(struct survey *ret, struct survey_look *l, const struct asker *as)
 {
 	int ends[2], r, status;
 	pid_t pid;
@@ -391,7 +391,7 @@ static int survey_read(struct survey *ret, struct look *l, const struct asker *a
 
 int survey_make(struct survey *ret, const struct asker *as, int may_look, const char *name, struct err *err)
 {
-	struct look l = { .name = name, .may_look = may_look };
+	struct survey_look l = { .name = name, .may_look = may_look };
 	int r = survey_read(ret, &l, as);
 
 	if (r == -ETIMEDOUT) {

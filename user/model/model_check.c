@@ -12,7 +12,7 @@
 #include "model/model_learned.h"
 #include "model/state.h"
 
-struct sums {
+struct checked_sums {
 	uint64_t live[TALLY_DEVS_MAX], cnt[TALLY_DEVS_MAX], at_peak[TALLY_DEVS_MAX];
 	uint64_t cats[TALLY_DEVS_MAX][CAT_MAX];
 	struct tally_cell *ops[TALLY_DEVS_MAX], *regions[TALLY_DEVS_MAX], *modules[TALLY_DEVS_MAX];
@@ -27,7 +27,7 @@ static struct tally_cell *new_cells(size_t cnt)
 	return cells;
 }
 
-static void sums__add(struct sums *s, const struct model *m, const struct block *b)
+static void checked_sums__add(struct checked_sums *s, const struct model *m, const struct block *b)
 {
 	unsigned i = m->dev_idx[b->dev] - 1u;
 	const struct device *d = m->devs[i];
@@ -114,7 +114,7 @@ static void plain__check(const struct model *m)
 	}
 }
 
-static void device__check(const struct device *d, const struct model *m, const struct sums *s)
+static void device__check(const struct device *d, const struct model *m, const struct checked_sums *s)
 {
 	uint64_t at_peak = 0, freed = 0;
 
@@ -169,7 +169,7 @@ static void proc__check(const struct proc *p, const struct model *m)
 	}
 }
 
-static void procs__check(const struct procs *ps, const struct model *m, const struct sums *s)
+static void procs__check(const struct procs *ps, const struct model *m, const struct checked_sums *s)
 {
 	size_t cnt = 0, dead = 0, deads = 0;
 	const struct proc *p;
@@ -242,7 +242,7 @@ static void modules__check_blocks(const struct model *m)
 
 void model__check(const struct model *m)
 {
-	struct sums *s = calloc(1, sizeof(*s));
+	struct checked_sums *s = calloc(1, sizeof(*s));
 	const struct block *b;
 	size_t pos = 0;
 
@@ -257,7 +257,7 @@ void model__check(const struct model *m)
 		s->modules[i] = new_cells(m->modules.tally.devs[i].cnt);
 	}
 	while ((b = blocks__next(m->blocks, &pos)))
-		sums__add(s, m, b);
+		checked_sums__add(s, m, b);
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__check(m->devs[i], m, s);
 	if (m->graph)

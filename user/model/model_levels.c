@@ -218,7 +218,7 @@ static uint64_t sampler__step_no(const struct sampler *s, const struct model *m)
 }
 
 /* Of the window under way; NULL: none is, or newer ones of other machines have its place. */
-static struct report_window *sampler__row(const struct sampler *s, struct levels *all)
+static struct report_window *sampler__row(const struct sampler *s, struct reported_levels *all)
 {
 	return s->row && all->windows - s->row < LEVELS_KEPT ? &all->kept[(s->row - 1) % LEVELS_KEPT] : NULL;
 }

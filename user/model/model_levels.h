@@ -30,7 +30,7 @@ struct sampler {
 
 #define LEVELS_KEPT 64 /* windows that are reported one by one: the latest */
 
-struct levels {
+struct reported_levels {
 	struct sampler *samplers; /* none: all the time is traced */
 	size_t cnt, cap;
 	uint64_t steps_seen, steps_traced, windows;

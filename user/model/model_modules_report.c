@@ -92,7 +92,7 @@ static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t d
 /* Children by parent, in the order of named_modules(); rows come with the first allocation. */
 struct family {
 	uint32_t *first, *next; /* [row] */
-	struct place {
+	struct tree_place {
 		uint64_t at_peak; /* with all that is in it */
 		uint32_t turn, row;
 	} *order;
@@ -102,7 +102,7 @@ struct family {
 /* Modules beside each other: what has most at the peak comes first, as a list is built from its end. Row 0 comes last. */
 static int later(const void *pa, const void *pb)
 {
-	const struct place *a = pa, *b = pb;
+	const struct tree_place *a = pa, *b = pb;
 
 	return cmp_up(!a->row, !b->row) ?: cmp_up(a->at_peak, b->at_peak) ?: cmp_down(a->turn, b->turn) ?:
 	       cmp_down(a->row, b->row);
@@ -119,7 +119,7 @@ static int family__init(struct family *f, const struct model *m)
 	if (!f->first || !f->next || !f->order || !f->saved)
 		return -ENOMEM;
 	for (uint32_t row = 1; row < s->cnt; row++)
-		f->order[row] = (struct place){ .turn = s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, .row = row };
+		f->order[row] = (struct tree_place){ .turn = s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, .row = row };
 	for (uint32_t row = 1; row < s->cnt; row++) {
 		struct report_module_sum own = { 0 };
 		unsigned deep = 0;

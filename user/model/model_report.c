@@ -18,7 +18,7 @@
 #include "model/state.h"
 #include "timeline/report.h"
 
-struct ranked {
+struct ranked_op {
 	struct report_op op;
 	const char *name;
 	uint32_t row;
@@ -113,7 +113,7 @@ static int model__report_devs(const struct model *m, struct report *r)
 
 /* --- ops and regions ------------------------------------------------------------------------------- */
 
-static void ranked__add(struct ranked *k, const struct model *m, const struct tally *t, uint32_t row)
+static void ranked_op__add(struct ranked_op *k, const struct model *m, const struct tally *t, uint32_t row)
 {
 	bool host = model__counts_host(m);
 
@@ -133,14 +133,14 @@ static void ranked__add(struct ranked *k, const struct model *m, const struct ta
 }
 
 /* All rows, "none" at 0; what is shown as another row is in that one, and has no row number. */
-static struct ranked *ranked_all(const struct model *m, const struct tally *t)
+static struct ranked_op *ranked_all(const struct model *m, const struct tally *t)
 {
-	struct ranked *all = array_of(t->cnt, sizeof(*all));
+	struct ranked_op *all = array_of(t->cnt, sizeof(*all));
 
 	for (uint32_t row = 0; all && row < t->cnt; row++) {
 		uint32_t shown = tally__shown(t, row);
 
-		ranked__add(&all[shown], m, t, row);
+		ranked_op__add(&all[shown], m, t, row);
 		if (shown != row)
 			continue;
 		all[row].row = row;
@@ -150,9 +150,9 @@ static struct ranked *ranked_all(const struct model *m, const struct tally *t)
 	return all;
 }
 
-static int ranked__cmp(const void *pa, const void *pb)
+static int ranked_op__cmp(const void *pa, const void *pb)
 {
-	const struct ranked *a = pa, *b = pb;
+	const struct ranked_op *a = pa, *b = pb;
 
 	return cmp_down(a->op.at_peak, b->op.at_peak) ?: cmp_down(a->op.alloc_bytes, b->op.alloc_bytes) ?:
 	       cmp_down(a->op.count, b->op.count) ?: strcmp(a->name, b->name) ?: cmp_up(a->row, b->row);
@@ -161,7 +161,7 @@ static int ranked__cmp(const void *pa, const void *pb)
 /* `none` gets what has no name. */
 static int model__report_tally(const struct model *m, const struct tally *t, size_t top, struct report_ops *r)
 {
-	struct ranked *ranked = ranked_all(m, t);
+	struct ranked_op *ranked = ranked_all(m, t);
 	size_t cnt;
 	int err = 0;
 
@@ -177,7 +177,7 @@ static int model__report_tally(const struct model *m, const struct tally *t, siz
 		free(ranked);
 		return -ENOMEM;
 	}
-	qsort(ranked, r->total, sizeof(*ranked), ranked__cmp);
+	qsort(ranked, r->total, sizeof(*ranked), ranked_op__cmp);
 	for (; r->cnt < cnt && !err; r->cnt++) {
 		struct report_op *op = &r->rows[r->cnt];
 

@@ -48,14 +48,14 @@ static double share_of(unsigned __int128 byte_ns, const struct sampled_step *ste
 }
 
 /* Steps that are looked at, of all that are kept. */
-struct chosen {
+struct chosen_steps {
 	const struct sampled *s;
 	size_t *at, cnt; /* their numbers */
 	struct spread_step *room;
 };
 
 /* Of a category; CAT_MAX: of all. */
-static struct report_step_cat step_cat(const struct chosen *k, const struct sampled_dev *d, int cat)
+static struct report_step_cat step_cat(const struct chosen_steps *k, const struct sampled_dev *d, int cat)
 {
 	struct report_step_cat ret;
 
@@ -78,7 +78,7 @@ static struct report_step_cat step_cat(const struct chosen *k, const struct samp
 	return ret;
 }
 
-static uint64_t chosen__windows(const struct chosen *k)
+static uint64_t chosen_steps__windows(const struct chosen_steps *k)
 {
 	uint64_t windows = 0;
 
@@ -87,7 +87,7 @@ static uint64_t chosen__windows(const struct chosen *k)
 	return windows;
 }
 
-static uint64_t steps_near(const struct chosen *k, const struct device *d)
+static uint64_t steps_near(const struct chosen_steps *k, const struct device *d)
 {
 	uint64_t near = 0;
 
@@ -97,9 +97,9 @@ static uint64_t steps_near(const struct chosen *k, const struct device *d)
 }
 
 /* Devices in the order of their numbers, as all of a report are. */
-static int report_steps__fill(const struct model *m, const struct chosen *k, struct report_steps *ret)
+static int report_steps__fill(const struct model *m, const struct chosen_steps *k, struct report_steps *ret)
 {
-	*ret = (struct report_steps){ .steps = k->cnt, .windows = chosen__windows(k) };
+	*ret = (struct report_steps){ .steps = k->cnt, .windows = chosen_steps__windows(k) };
 	ret->devs = calloc(m->devs_cnt + 1u, sizeof(*ret->devs));
 	for (unsigned dev = 0; ret->devs && k->cnt && dev < 256; dev++) {
 		const struct device *d = m->dev_idx[dev] ? m->devs[m->dev_idx[dev] - 1] : NULL;
@@ -121,7 +121,7 @@ static int report_steps__fill(const struct model *m, const struct chosen *k, str
 /* --- kinds --------------------------------------------------------------------------------------------------------- */
 
 /* How many heights there are, of all devices together, and the lowest. room: k->cnt. */
-static uint64_t peaks_of(const struct model *m, const struct chosen *k, double *room, double *ret_low)
+static uint64_t peaks_of(const struct model *m, const struct chosen_steps *k, double *room, double *ret_low)
 {
 	uint64_t peaks = k->cnt > 0;
 
@@ -145,7 +145,7 @@ struct kinds_seen {
 	double *room; /* a number a step */
 };
 
-static void chosen__choose(struct chosen *k, const struct kinds_seen *all, unsigned which)
+static void chosen_steps__choose(struct chosen_steps *k, const struct kinds_seen *all, unsigned which)
 {
 	k->cnt = 0;
 	for (size_t i = 0; i < k->s->cnt; i++) {
@@ -158,7 +158,7 @@ static void chosen__choose(struct chosen *k, const struct kinds_seen *all, unsig
 }
 
 /* Steps with the same regions that take longer and make the same: the machine was busy, or waited. */
-static void kinds_seen__join(const struct model *m, struct chosen *k, struct kinds_seen *all)
+static void kinds_seen__join(const struct model *m, struct chosen_steps *k, struct kinds_seen *all)
 {
 	uint64_t peaks[KINDS_MAX];
 	double low[KINDS_MAX];
@@ -166,7 +166,7 @@ static void kinds_seen__join(const struct model *m, struct chosen *k, struct kin
 	for (unsigned i = 0; i < all->cnt; i++)
 		all->as[i] = (uint8_t)i;
 	for (unsigned i = 0; i < all->cnt; i++) {
-		chosen__choose(k, all, i);
+		chosen_steps__choose(k, all, i);
 		peaks[i] = peaks_of(m, k, all->room, &low[i]);
 	}
 	for (unsigned i = 1; i < all->cnt; i++)
@@ -176,7 +176,7 @@ static void kinds_seen__join(const struct model *m, struct chosen *k, struct kin
 				all->as[i] = (uint8_t)j;
 }
 
-static int report_kind__fill(const struct model *m, const struct kinds_seen *all, unsigned which, struct chosen *k,
+static int report_kind__fill(const struct model *m, const struct kinds_seen *all, unsigned which, struct chosen_steps *k,
 			     struct report_step_kind *ret)
 {
 	const struct kind *kind = &all->v[which];
@@ -190,12 +190,12 @@ static int report_kind__fill(const struct model *m, const struct kinds_seen *all
 			ret->watched += all->v[i].watched;
 			ret->traced += all->v[i].traced;
 		}
-	chosen__choose(k, all, which);
+	chosen_steps__choose(k, all, which);
 	ret->peaks = peaks_of(m, k, all->room, &low);
 	return report_steps__fill(m, k, &ret->made);
 }
 
-static int model__report_kinds(const struct model *m, struct chosen *k, struct report_sampling *ret)
+static int model__report_kinds(const struct model *m, struct chosen_steps *k, struct report_sampling *ret)
 {
 	struct kinds_seen all = { .room = calloc(k->s->cnt + 1, sizeof(*all.room)) };
 	int err = 0;
@@ -224,7 +224,7 @@ static int model__report_kinds(const struct model *m, struct chosen *k, struct r
 int model__report_steps(const struct model *m, struct report_sampling *ret)
 {
 	const struct sampled *s = &m->steps_made;
-	struct chosen k = { .s = s };
+	struct chosen_steps k = { .s = s };
 	int err;
 
 	if (m->levels.cnt != 1)

@@ -11,7 +11,7 @@
 #include "model/state.h"
 #include "timeline/report.h"
 
-struct kept {
+struct saved_row {
 	const struct proc *p;
 	const struct saved_block *k;
 };
@@ -60,11 +60,11 @@ static const struct saved_pass *largest(const struct model *m, const struct proc
 }
 
 /* All kept blocks. *ret is the caller's. -ENOMEM. */
-static int gather(const struct model *m, struct kept **ret, size_t *ret_cnt)
+static int gather(const struct model *m, struct saved_row **ret, size_t *ret_cnt)
 {
 	const struct proc *p;
 	size_t max = 1, cnt = 0;
-	struct kept *all;
+	struct saved_row *all;
 
 	TAILQ_FOREACH(p, &m->procs.all, all) {
 		const struct saved_pass *pass = largest(m, p);
@@ -81,7 +81,7 @@ static int gather(const struct model *m, struct kept **ret, size_t *ret_cnt)
 			const struct saved_block *k = map__at(&pass->blocks, i);
 
 			if (is_kept(m, p, pass, k))
-				all[cnt++] = (struct kept){ p, k };
+				all[cnt++] = (struct saved_row){ p, k };
 		}
 	}
 	*ret = all;
@@ -105,7 +105,7 @@ static uint32_t within(const struct model *m, const struct saved_block *k)
 struct module_saved *model__saved_by_module(const struct model *m)
 {
 	struct module_saved *rows = calloc(m->modules.cnt, sizeof(*rows));
-	struct kept *all = NULL;
+	struct saved_row *all = NULL;
 	size_t cnt = 0;
 
 	if (!rows || gather(m, &all, &cnt)) {
@@ -143,7 +143,7 @@ static void pattern_of(const char *path, char *buf, size_t bytes)
 	buf[n] = 0;
 }
 
-static int fill_row(const struct model *m, const struct kept *kept, struct report_saved_row *ret)
+static int fill_row(const struct model *m, const struct saved_row *kept, struct report_saved_row *ret)
 {
 	const struct saved_block *k = kept->k;
 	const struct module_row *row = &m->modules.rows[module_of(m, k->module)];
@@ -169,7 +169,7 @@ static int fill_row(const struct model *m, const struct kept *kept, struct repor
 
 static int place_cmp(const void *pa, const void *pb)
 {
-	const struct kept *a = pa, *b = pb;
+	const struct saved_row *a = pa, *b = pb;
 
 	return cmp_up(a->p->pid, b->p->pid) ?: cmp_up(a->k->module, b->k->module) ?: cmp_up(a->k->within, b->k->within) ?:
 	       cmp_up(a->k->op, b->k->op) ?: cmp_up(a->k->region, b->k->region) ?: cmp_up(a->k->node, b->k->node) ?:
@@ -194,7 +194,7 @@ static int most_bytes(const void *pa, const void *pb)
 }
 
 /* A row for each place of the sorted blocks. */
-static int rows_of(const struct model *m, const struct kept *all, size_t cnt, struct report_saved *r)
+static int rows_of(const struct model *m, const struct saved_row *all, size_t cnt, struct report_saved *r)
 {
 	for (size_t i = 0; i < cnt; i++) {
 		bool is_new = !i || place_cmp(&all[i - 1], &all[i]);
@@ -233,7 +233,7 @@ static void put_together(struct report_saved *r)
 	r->cnt = cnt;
 }
 
-static int report_rows(const struct model *m, struct kept *all, size_t cnt, size_t top, struct report_saved *r)
+static int report_rows(const struct model *m, struct saved_row *all, size_t cnt, size_t top, struct report_saved *r)
 {
 	int err;
 
@@ -256,12 +256,12 @@ static int report_rows(const struct model *m, struct kept *all, size_t cnt, size
 
 static int size_cmp(const void *pa, const void *pb)
 {
-	const struct kept *a = pa, *b = pb;
+	const struct saved_row *a = pa, *b = pb;
 
 	return cmp_down(a->k->size, b->k->size) ?: cmp_up(a->k->id, b->k->id);
 }
 
-static int report_blocks(const struct model *m, struct kept *all, size_t cnt, size_t top, struct report_saved *r)
+static int report_blocks(const struct model *m, struct saved_row *all, size_t cnt, size_t top, struct report_saved *r)
 {
 	int err = 0;
 
@@ -279,7 +279,7 @@ static int report_blocks(const struct model *m, struct kept *all, size_t cnt, si
 	return err;
 }
 
-static void sum_process(const struct model *m, const struct proc *p, const struct kept *all, size_t cnt,
+static void sum_process(const struct model *m, const struct proc *p, const struct saved_row *all, size_t cnt,
 			struct report_saved_proc *ret)
 {
 	const struct saved_pass *pass = largest(m, p);
@@ -297,7 +297,7 @@ static void sum_process(const struct model *m, const struct proc *p, const struc
 	}
 }
 
-static int report_processes(const struct model *m, const struct kept *all, size_t cnt, struct report_saved *r)
+static int report_processes(const struct model *m, const struct saved_row *all, size_t cnt, struct report_saved *r)
 {
 	const struct proc *p;
 	size_t n = 0;
@@ -315,7 +315,7 @@ static int report_processes(const struct model *m, const struct kept *all, size_
 
 int model__report_saved(const struct model *m, size_t top, struct report_saved *r)
 {
-	struct kept *all = NULL;
+	struct saved_row *all = NULL;
 	size_t cnt = 0;
 	int err = gather(m, &all, &cnt);
 

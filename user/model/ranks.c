@@ -61,7 +61,7 @@ struct wait {
 	size_t cnt;
 };
 
-struct placed {
+struct rank_of_pid {
 	uint64_t pid;
 	uint32_t rank; /* in ranks[] */
 };
@@ -71,7 +71,7 @@ struct ranks {
 	enum classes classes;
 	struct rank *ranks[RANKS_MAX + 1]; /* the first one is "others" */
 	size_t cnt, full_cnt;
-	struct map placed; /* struct placed */
+	struct map placed; /* struct rank_of_pid */
 	uint32_t last_pid, last_rank; /* of the event before */
 	struct wait *waits; /* processes that are being reported */
 	size_t waits_cnt;
@@ -115,7 +115,7 @@ struct ranks *ranks__new(const struct names *names, enum classes classes)
 		return NULL;
 	r->names = names;
 	r->classes = classes;
-	r->placed = MAP_OF(struct placed);
+	r->placed = MAP_OF(struct rank_of_pid);
 	r->waits = calloc(WAITS_MAX, sizeof(*r->waits)); /* pages are taken when touched */
 	if (!r->waits) {
 		ranks__free(r);
@@ -154,7 +154,7 @@ static struct rank *ranks__add(struct ranks *r)
 
 static uint32_t ranks__of_pid(const struct ranks *r, uint32_t pid)
 {
-	const struct placed *p = pid ? map__find(&r->placed, pid) : NULL;
+	const struct rank_of_pid *p = pid ? map__find(&r->placed, pid) : NULL;
 
 	return p ? p->rank : UNPLACED;
 }
@@ -269,7 +269,7 @@ static int ranks__place(struct ranks *r, const struct wait *w)
 {
 	struct claim c = { .pid = w->ev[0].pid, .ppid = w->ev[0].aux, .is_execed = w->ev[0].flags == EV_PROC_EXECED };
 	uint32_t pid = c.pid, rank, was = ranks__of_pid(r, pid);
-	struct placed *now;
+	struct rank_of_pid *now;
 	int err;
 
 	for (size_t i = 0; i < w->cnt; i++)

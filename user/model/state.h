@@ -75,7 +75,7 @@ struct model {
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
 	struct reported reported;
-	struct levels levels;
+	struct reported_levels levels;
 	struct gaps gaps;
 	struct gaps pauses; /* those of them of which nothing at all is known, RSS neither (EV_PAUSE) */
 	struct kinds *kinds; /* of steps, of the process whose steps are counted; NULL until there is one */

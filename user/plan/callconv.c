@@ -224,7 +224,7 @@ static struct way way_of(const char *type, enum callconv_optional opt)
 /* --- results -------------------------------------------------------------------------------------------
  */
 
-static int is_word(struct text t, const char *word)
+static int is_word(struct schema_text t, const char *word)
 {
 	return t.len == strlen(word) && !memcmp(t.at, word, t.len);
 }
@@ -269,7 +269,7 @@ static int agrees(uint8_t form, const struct schema_value *v)
 	}
 }
 
-static int is_one_of(struct text name, const char *const *names, size_t cnt)
+static int is_one_of(struct schema_text name, const char *const *names, size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++)
 		if (is_word(name, names[i]))

@@ -18,7 +18,7 @@
 #include "plan/builder.h"
 #include "plan/exits.h"
 
-struct row {
+struct catalog_row {
 	const char *lib; /* where it usually is */
 	const char *symbol;
 	const char *shown;
@@ -28,7 +28,7 @@ struct row {
 	uint64_t cookie;
 };
 
-static const struct row rows[] = {
+static const struct catalog_row rows[] = {
 #define REPORTS(sym, name, prog, args) { "libc10.so", sym, "c10::" name, SRC_FRAMEWORK, prog, { args, 0 }, 0 }
 	REPORTS("_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", "ProfiledCPUMemoryReporter::New", MT_PROG_FW_NEW,
 		ARG_BIT(1) | ARG_BIT(2)),
@@ -170,7 +170,7 @@ static int add_exits(struct builder *b, const struct elf_sym *sym, const char *s
 
 static int add_row(struct builder *b, size_t i, const struct elf_sym *sym, const char *shown)
 {
-	const struct row *row = &rows[i];
+	const struct catalog_row *row = &rows[i];
 	struct site site = { .prog = row->prog, .cookie = row->cookie, .source = row->source };
 	int r = builder__place(b, sym, shown, &row->need, &site);
 
@@ -207,7 +207,7 @@ static int find_function(const struct builder *b, const char *name, struct elf_s
 }
 
 /* Is row i to be looked for in this library under its own name? */
-static int is_wanted(const struct builder *b, const struct row *row)
+static int is_wanted(const struct builder *b, const struct catalog_row *row)
 {
 	if (!(b->sources & row->source))
 		return 0;

@@ -81,7 +81,7 @@ static int demangle_nested(const char *mangled, char *buf, size_t size)
 static const struct schema *name_op(const struct ops *o, const char *op, size_t len, struct schema *s,
 				    char *buf, size_t size)
 {
-	struct text text;
+	struct schema_text text;
 
 	if (o->schemas && schema_index__find(o->schemas, op, len, &text) == 0 &&
 	    schema_parse(text.at, text.len, s) == 0) {

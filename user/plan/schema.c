@@ -36,7 +36,7 @@ static int is_name_char(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static struct text trim(struct text t)
+static struct schema_text trim(struct schema_text t)
 {
 	while (t.len && t.at[0] == ' ') {
 		t.at++;
@@ -48,7 +48,7 @@ static struct text trim(struct text t)
 }
 
 /* Index after the quoted string that begins at i; t.len if it does not end. */
-static size_t skip_quoted(struct text t, size_t i)
+static size_t skip_quoted(struct schema_text t, size_t i)
 {
 	char quote = t.at[i++];
 
@@ -61,7 +61,7 @@ static size_t skip_quoted(struct text t, size_t i)
  * Index of the first `c` from i on that is outside quotes and brackets; t.len if there is none or a bracket closes that was not
  * opened. (`c` itself may be a closing bracket.)
  */
-static size_t find_outside(struct text t, size_t i, char c)
+static size_t find_outside(struct schema_text t, size_t i, char c)
 {
 	int depth = 0;
 
@@ -83,14 +83,14 @@ static size_t find_outside(struct text t, size_t i, char c)
 	return t.len;
 }
 
-static int starts_with(struct text t, const char *prefix)
+static int starts_with(struct schema_text t, const char *prefix)
 {
 	size_t n = strlen(prefix);
 
 	return t.len >= n && !memcmp(t.at, prefix, n);
 }
 
-static int has_word(struct text t, const char *word)
+static int has_word(struct schema_text t, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -104,16 +104,16 @@ static int has_word(struct text t, const char *word)
 /* --- one schema -------------------------------------------------------------------------------------- */
 
 /* [NAMESPACE::]NAME[.OVERLOAD]( → position of the parenthesis, 0 if it has another form. */
-static size_t parse_head(struct text t, struct schema *s)
+static size_t parse_head(struct schema_text t, struct schema *s)
 {
-	struct text *part = &s->name;
+	struct schema_text *part = &s->name;
 	size_t from = 0, i;
 
-	s->ns = s->overload = s->name = (struct text){ t.at, 0 };
+	s->ns = s->overload = s->name = (struct schema_text){ t.at, 0 };
 	for (i = 0; i < t.len; i++) {
 		if (is_name_char(t.at[i]))
 			continue;
-		*part = (struct text){ t.at + from, i - from };
+		*part = (struct schema_text){ t.at + from, i - from };
 		if (!part->len)
 			return 0;
 		if (t.at[i] == '(')
@@ -133,7 +133,7 @@ static size_t parse_head(struct text t, struct schema *s)
 }
 
 /* TYPE [NAME[=DEFAULT]] */
-static int parse_value(struct text t, int is_arg, struct schema_value *ret)
+static int parse_value(struct schema_text t, int is_arg, struct schema_value *ret)
 {
 	struct schema_value v = { 0 };
 	size_t cut, paren;
@@ -145,8 +145,8 @@ static int parse_value(struct text t, int is_arg, struct schema_value *ret)
 	for (cut = t.len; cut && is_name_char(t.at[cut - 1]); cut--)
 		;
 	if (cut && cut < t.len && t.at[cut - 1] == ' ') {
-		v.name = (struct text){ t.at + cut, t.len - cut };
-		v.type = trim((struct text){ t.at, cut });
+		v.name = (struct schema_text){ t.at + cut, t.len - cut };
+		v.type = trim((struct schema_text){ t.at, cut });
 	}
 	if (!v.type.len || (is_arg && !v.name.len))
 		return -EINVAL;
@@ -166,7 +166,7 @@ static int parse_value(struct text t, int is_arg, struct schema_value *ret)
 	return 0;
 }
 
-static int parse_list(struct text t, int is_args, struct schema_value *values, size_t max, size_t *ret_cnt)
+static int parse_list(struct schema_text t, int is_args, struct schema_value *values, size_t max, size_t *ret_cnt)
 {
 	size_t cnt = 0, at = 0;
 	int kwarg_only = 0;
@@ -177,7 +177,7 @@ static int parse_list(struct text t, int is_args, struct schema_value *values, s
 	}
 	while (at <= t.len) {
 		size_t end = find_outside(t, at, ',');
-		struct text one = trim((struct text){ t.at + at, end - at });
+		struct schema_text one = trim((struct schema_text){ t.at + at, end - at });
 
 		at = end + 1;
 		if (one.len == 1 && one.at[0] == '*' && is_args) {
@@ -196,7 +196,7 @@ static int parse_list(struct text t, int is_args, struct schema_value *values, s
 
 int schema_parse(const char *text, size_t len, struct schema *ret)
 {
-	struct text t = { text, len }, rets;
+	struct schema_text t = { text, len }, rets;
 	size_t open, close;
 
 	if (len > SCHEMA_BYTES_MAX)
@@ -205,17 +205,17 @@ int schema_parse(const char *text, size_t len, struct schema *ret)
 	if (!open)
 		return -EINVAL;
 	close = find_outside(t, open + 1, ')');
-	rets = (struct text){ t.at + close, t.len - close };
+	rets = (struct schema_text){ t.at + close, t.len - close };
 	if (!starts_with(rets, ") -> "))
 		return -EINVAL;
-	if (parse_list((struct text){ t.at + open + 1, close - open - 1 }, 1, ret->args, SCHEMA_ARGS_MAX,
+	if (parse_list((struct schema_text){ t.at + open + 1, close - open - 1 }, 1, ret->args, SCHEMA_ARGS_MAX,
 		       &ret->args_cnt) < 0)
 		return -EINVAL;
-	rets = trim((struct text){ rets.at + 5, rets.len - 5 });
+	rets = trim((struct schema_text){ rets.at + 5, rets.len - 5 });
 	if (!rets.len)
 		return -EINVAL;
 	if (rets.at[0] == '(' && find_outside(rets, 1, ')') == rets.len - 1)
-		rets = (struct text){ rets.at + 1, rets.len - 2 };
+		rets = (struct schema_text){ rets.at + 1, rets.len - 2 };
 	return parse_list(rets, 0, ret->rets, SCHEMA_RETS_MAX, &ret->rets_cnt);
 }
 
@@ -238,9 +238,9 @@ enum schema_effect schema__effect(const struct schema *s)
 /* --- all schemas of a library ---------------------------------------------------------------------------
  */
 
-struct entry {
-	struct text text;
-	struct text key; /* after the namespace, NAME or NAME.OVERLOAD; '.' compares as '_' */
+struct schema_entry {
+	struct schema_text text;
+	struct schema_text key; /* after the namespace, NAME or NAME.OVERLOAD; '.' compares as '_' */
 	uint32_t writes;
 	uint32_t has_ns;
 };
@@ -250,12 +250,12 @@ struct entry {
 #define MERGED_MAX 1024	  /* Debian's torch 1.13 needs 70 */
 
 struct entries {
-	struct entry *at; /* sorted by key, the best of equals first */
+	struct schema_entry *at; /* sorted by key, the best of equals first */
 	size_t cnt, cap;
 };
 
 struct schema_index {
-	struct text data;
+	struct schema_text data;
 	struct entries alone;	   /* texts after a NUL */
 	struct entries registered; /* texts that code refers to, wherever they begin */
 	schema_code_fn *ask;	   /* returns that code; NULL: already called, or not set */
@@ -263,7 +263,7 @@ struct schema_index {
 	unsigned merged_cnt; /* how often all of them were searched */
 };
 
-static int key_cmp(struct text a, struct text b)
+static int key_cmp(struct schema_text a, struct schema_text b)
 {
 	size_t n = a.len < b.len ? a.len : b.len;
 
@@ -279,23 +279,23 @@ static int key_cmp(struct text a, struct text b)
 
 static int entry_cmp(const void *pa, const void *pb)
 {
-	const struct entry *a = pa, *b = pb;
+	const struct schema_entry *a = pa, *b = pb;
 
 	return key_cmp(a->key, b->key) ?: cmp_up(a->has_ns, b->has_ns) ?: cmp_down(a->writes, b->writes) ?:
 	       cmp_up(a->text.at, b->text.at);
 }
 
 /* 0 also when the string is no schema of torch's own operators, or beyond the limit. */
-static int entries__add(struct entries *x, struct text t)
+static int entries__add(struct entries *x, struct schema_text t)
 {
 	struct schema s;
-	struct entry e = { .text = t };
+	struct schema_entry e = { .text = t };
 	size_t open = x->cnt < SCHEMAS_MAX ? parse_head(t, &s) : 0;
 
 	if (!open || (s.ns.len && (s.ns.len != 4 || memcmp(s.ns.at, "aten", 4))))
 		return 0;
 	e.has_ns = s.ns.len != 0;
-	e.key = (struct text){ s.name.at, open - (size_t)(s.name.at - t.at) };
+	e.key = (struct schema_text){ s.name.at, open - (size_t)(s.name.at - t.at) };
 	for (size_t i = open; i < t.len; i++)
 		e.writes += t.at[i] == '!';
 	if (!array_has_room(x->at, x->cnt, x->cap, 1024))
@@ -319,7 +319,7 @@ static int schema_index__scan(struct schema_index *x)
 		/* a string at the start of the search also follows a NUL */
 		from = from ? from + 1 : hit - back;
 		r = (size_t)(nul - from) <= SCHEMA_BYTES_MAX
-			    ? entries__add(&x->alone, (struct text){ from, (size_t)(nul - from) })
+			    ? entries__add(&x->alone, (struct schema_text){ from, (size_t)(nul - from) })
 			    : 0;
 		if (r < 0)
 			return r;
@@ -335,7 +335,7 @@ static void entries__sort(struct entries *x)
 }
 
 /* The best entry with that key, or NULL. */
-static const struct entry *entries__find(const struct entries *x, struct text key)
+static const struct schema_entry *entries__find(const struct entries *x, struct schema_text key)
 {
 	size_t lo = 0, hi = x->cnt;
 
@@ -356,7 +356,7 @@ struct schema_index *schema_index__new(const uint8_t *data, size_t len)
 
 	if (!x)
 		return NULL;
-	x->data = (struct text){ (const char *)data, len };
+	x->data = (struct schema_text){ (const char *)data, len };
 	if (schema_index__scan(x) < 0) {
 		schema_index__free(x);
 		return NULL;
@@ -381,9 +381,9 @@ void schema_index__when_in_doubt(struct schema_index *x, schema_code_fn *ask, vo
 }
 
 /* The text that begins there, up to its NUL; empty: it cannot be a schema. */
-static struct text text_at(const struct schema_index *x, uint64_t offset)
+static struct schema_text text_at(const struct schema_index *x, uint64_t offset)
 {
-	struct text t = { x->data.at, 0 };
+	struct schema_text t = { x->data.at, 0 };
 	const char *nul;
 	size_t most;
 
@@ -406,7 +406,7 @@ struct taking {
 static int take_address(void *ctx, uint64_t addr)
 {
 	struct taking *k = ctx;
-	struct text t = text_at(k->index, addr - k->data_vaddr);
+	struct schema_text t = text_at(k->index, addr - k->data_vaddr);
 
 	return t.len ? entries__add(&k->index->registered, t) : 0;
 }
@@ -422,7 +422,7 @@ static int schema_index__scan_code(struct schema_index *x, const struct schema_c
 }
 
 /* The code is requested once. */
-static const struct entry *schema_index__find_registered(struct schema_index *x, struct text key)
+static const struct schema_entry *schema_index__find_registered(struct schema_index *x, struct schema_text key)
 {
 	schema_code_fn *ask = x->ask;
 	struct schema_code c = { 0 };
@@ -437,21 +437,21 @@ static const struct entry *schema_index__find_registered(struct schema_index *x,
  * A linker that merges strings keeps "dropout(Tensor x) -> …" only as the end of "feature_dropout(Tensor x) -> …". Searched
  * when there is no separate string; two ends that differ give no result.
  */
-static int schema_index__find_merged(struct schema_index *x, struct text key, struct text *ret)
+static int schema_index__find_merged(struct schema_index *x, struct schema_text key, struct schema_text *ret)
 {
-	struct text found = { NULL, 0 };
+	struct schema_text found = { NULL, 0 };
 
 	if (x->merged_cnt++ >= MERGED_MAX)
 		return -ENOENT;
 	for (size_t i = 0; i < x->alone.cnt; i++) {
-		const struct entry *e = &x->alone.at[i];
-		struct text end;
+		const struct schema_entry *e = &x->alone.at[i];
+		struct schema_text end;
 		size_t skip;
 
 		if (e->key.len <= key.len)
 			continue;
 		skip = e->key.len - key.len;
-		if (key_cmp((struct text){ e->key.at + skip, key.len }, key))
+		if (key_cmp((struct schema_text){ e->key.at + skip, key.len }, key))
 			continue;
 		end.at = e->key.at + skip;
 		end.len = e->text.len - (size_t)(end.at - e->text.at);
@@ -465,10 +465,10 @@ static int schema_index__find_merged(struct schema_index *x, struct text key, st
 	return 0;
 }
 
-int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct text *ret)
+int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct schema_text *ret)
 {
-	struct text key = { op, op_len };
-	const struct entry *alone = entries__find(&x->alone, key), *e = alone;
+	struct schema_text key = { op, op_len };
+	const struct schema_entry *alone = entries__find(&x->alone, key), *e = alone;
 
 	if (!e || e->has_ns)
 		e = schema_index__find_registered(x, key);

@@ -4,7 +4,7 @@
  *
  *	[NAMESPACE::]NAME[.OVERLOAD](TYPE NAME[=DEFAULT], …) -> TYPE | (TYPE [NAME], …)
  *
- * and the schemas that are text in a library's read-only data. Nothing is copied: every struct text points into what was
+ * and the schemas that are text in a library's read-only data. Nothing is copied: every struct schema_text points into what was
  * parsed. The text is hostile; bad text gives -EINVAL.
  */
 #ifndef MT_PLAN_SCHEMA_H
@@ -17,15 +17,15 @@
 #define SCHEMA_RETS_MAX	 16
 #define SCHEMA_BYTES_MAX 4096
 
-struct text {
+struct schema_text {
 	const char *at; /* not terminated */
 	size_t len;
 };
 
 /* One argument or result. */
 struct schema_value {
-	struct text type;  /* "Tensor(a!)[]", "SymInt[2]?" */
-	struct text name;  /* empty: a result without a name */
+	struct schema_text type;  /* "Tensor(a!)[]", "SymInt[2]?" */
+	struct schema_text name;  /* empty: a result without a name */
 	uint8_t is_tensor; /* a tensor, or a list or optional of such */
 	uint8_t is_list;
 	uint8_t is_optional;
@@ -35,7 +35,7 @@ struct schema_value {
 };
 
 struct schema {
-	struct text ns, name, overload; /* ns and overload may be empty */
+	struct schema_text ns, name, overload; /* ns and overload may be empty */
 	struct schema_value args[SCHEMA_ARGS_MAX];
 	size_t args_cnt;
 	struct schema_value rets[SCHEMA_RETS_MAX];
@@ -60,7 +60,7 @@ struct schema_index;
 struct schema_index *schema_index__new(const uint8_t *data, size_t len);
 void schema_index__free(struct schema_index *x);
 /* The schema text of at::_ops::<op>: 0 or -ENOENT. */
-int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct text *ret);
+int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct schema_text *ret);
 /* Number of separate texts. */
 size_t schema_index__cnt(const struct schema_index *x);
 

@@ -144,7 +144,7 @@ static int read_record(struct py *p, uint64_t obj, struct py_compile *ret)
 
 /* --- the list ------------------------------------------------------------------------------------------------- */
 
-struct walk {
+struct compiles_walk {
 	struct py *p;
 	struct py_compiles *ret;
 	uint64_t after_ns; /* those that ended later */
@@ -161,7 +161,7 @@ static int is_timeless(struct py *p, uint64_t obj)
 
 static int see_record(void *ctx, uint64_t item, uint64_t index)
 {
-	struct walk *w = ctx;
+	struct compiles_walk *w = ctx;
 	struct py_compile *c = &w->ret->v[w->ret->cnt];
 
 	(void)index;
@@ -204,7 +204,7 @@ static uint64_t count_new(const struct py_compiles_seen *seen, uint64_t changes,
 int py_compiles__look(struct py *p, uint64_t deque, struct py_compiles_seen *seen, struct py_compiles *ret)
 {
 	uint64_t type, changes, cnt, fresh, missed = 0;
-	struct walk w = { p, ret, 0 };
+	struct compiles_walk w = { p, ret, 0 };
 	int r;
 
 	ret->cnt = 0;

@@ -173,7 +173,7 @@ static int drop_doubles(struct gc_found *f)
 	return 0;
 }
 
-struct wanted {
+struct wanted_types {
 	struct gc_found *found;
 	uint32_t bases;
 	unsigned age;
@@ -181,19 +181,19 @@ struct wanted {
 
 static int add_wanted(void *ctx, uint64_t obj, const struct py_type *type)
 {
-	const struct wanted *w = ctx;
+	const struct wanted_types *w = ctx;
 
 	return type->bases & w->bases ? found__add(w->found, obj | w->age) : 0;
 }
 
-static int find_in(struct lists *l, struct wanted *w, unsigned which)
+static int find_in(struct lists *l, struct wanted_types *w, unsigned which)
 {
 	w->age = LISTS - 1 - which;
 	return lists__walk(l, which);
 }
 
 /* These lists are short and change all the time: where one is cut, both are read anew. Half of all nodes at most are theirs. */
-static int find_young(struct lists *l, struct wanted *w)
+static int find_young(struct lists *l, struct wanted_types *w)
 {
 	int r = 0;
 
@@ -215,7 +215,7 @@ static int find_young(struct lists *l, struct wanted *w)
 /* Objects grow older, so young ones are read first: one that a collection moves meanwhile is found twice, not missed. */
 int gc__find(struct py *p, uint32_t bases, struct gc_found *ret)
 {
-	struct wanted w = { .found = ret, .bases = bases };
+	struct wanted_types w = { .found = ret, .bases = bases };
 	struct lists l;
 	int r;
 

@@ -81,7 +81,7 @@ static int take_tensor(void *ctx, uint64_t obj, const struct py_type *type)
 
 /* --- the container of most of them ------------------------------------------------------------------------------------- */
 
-static int count_edge(void *ctx, const struct edge *e)
+static int count_edge(void *ctx, const struct py_edge *e)
 {
 	struct search *s = ctx;
 	const struct held *h = map__find(&s->found, e->to);

@@ -18,7 +18,7 @@
 #define DEPTH_MAX 6
 #define HEAP_TYPE (1u << 9)
 
-struct kind {
+struct type_kind {
 	uint64_t type;
 	uint32_t kind;
 };
@@ -44,7 +44,7 @@ void hunt__init(struct hunt *h, struct py *p, const struct py_frame_offsets *at)
 {
 	uint64_t modules = py_snap__ptr(p->snap, p->interp + p->at->interp_modules);
 
-	*h = (struct hunt){ .p = p, .at = at, .kinds = MAP_OF(struct kind), .modules = MAP_OF(struct module_of) };
+	*h = (struct hunt){ .p = p, .at = at, .kinds = MAP_OF(struct type_kind), .modules = MAP_OF(struct module_of) };
 	if (modules)
 		(void)py__each_item(p, modules, add_module, h);
 }
@@ -77,7 +77,7 @@ static enum holds kind_of(struct hunt *h, const struct py_type *t)
 enum holds hunt__kind(struct hunt *h, const struct py_type *type)
 {
 	struct py_type t = *type;
-	struct kind *k = map__put(&h->kinds, t.addr);
+	struct type_kind *k = map__put(&h->kinds, t.addr);
 
 	if (k && !k->kind)
 		k->kind = kind_of(h, &t);
@@ -96,7 +96,7 @@ static int tell_item(void *ctx, uint64_t key, uint64_t value)
 {
 	struct telling *t = ctx;
 
-	t->r = t->fn(t->ctx, &(struct edge){ .to = value, .key = key });
+	t->r = t->fn(t->ctx, &(struct py_edge){ .to = value, .key = key });
 	return t->r ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
 }
 
@@ -109,7 +109,7 @@ static int each_of_sequence(struct hunt *h, uint64_t seq, edge_fn fn, void *ctx)
 	if (r)
 		return r;
 	for (size_t i = 0; i < cnt && !r; i++)
-		r = fn(ctx, &(struct edge){ .to = items[i], .index = i });
+		r = fn(ctx, &(struct py_edge){ .to = items[i], .index = i });
 	free(items);
 	return r;
 }
@@ -123,7 +123,7 @@ static int tell_deque_item(void *ctx, uint64_t item, uint64_t index)
 {
 	const struct deque_edges *d = ctx;
 
-	return d->fn(d->ctx, &(struct edge){ .to = item, .index = index });
+	return d->fn(d->ctx, &(struct py_edge){ .to = item, .index = index });
 }
 
 struct closure {
@@ -132,12 +132,12 @@ struct closure {
 	void *ctx;
 };
 
-static int tell_cell(void *ctx, const struct edge *e)
+static int tell_cell(void *ctx, const struct py_edge *e)
 {
 	struct closure *c = ctx;
 	uint64_t in = py_plausible(e->to) ? py_snap__ptr(c->h->p->snap, e->to + 16) : 0;
 
-	return in ? c->fn(c->ctx, &(struct edge){ .to = in, .index = e->index }) : 0;
+	return in ? c->fn(c->ctx, &(struct py_edge){ .to = in, .index = e->index }) : 0;
 }
 
 int hunt__each_edge(struct hunt *h, uint64_t obj, enum holds kind, edge_fn fn, void *ctx)
@@ -180,7 +180,7 @@ struct up {
 	int rank; /* of the best so far */
 	uint64_t by;
 	enum holds by_kind;
-	struct edge edge;
+	struct py_edge edge;
 };
 
 /* A module's globals; a closure; an attribute; a class's; a dict's key; a place. */
@@ -200,7 +200,7 @@ static int rank_of(const struct up *u)
 	}
 }
 
-static int see_edge(void *ctx, const struct edge *e)
+static int see_edge(void *ctx, const struct py_edge *e)
 {
 	struct up *u = ctx;
 	int rank;

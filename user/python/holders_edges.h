@@ -10,12 +10,12 @@
 enum holds { HOLDS_NOTHING = 1, HOLDS_FUNCTION, HOLDS_CLASS, HOLDS_MANY, HOLDS_TUPLE = HOLDS_MANY, HOLDS_LIST, HOLDS_DEQUE,
 	     HOLDS_DICT, HOLDS_OBJECT };
 
-struct edge {
+struct py_edge {
 	uint64_t to;
 	uint64_t key; /* of a dict or an attribute: its str, or another object; 0: none */
 	uint64_t index; /* of a sequence, or a closure */
 };
-typedef int (*edge_fn)(void *ctx, const struct edge *e); /* an error ends it */
+typedef int (*edge_fn)(void *ctx, const struct py_edge *e); /* an error ends it */
 
 struct hunt {
 	struct py *p;

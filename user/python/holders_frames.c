@@ -20,12 +20,12 @@
 #define NAMES 96
 
 /* Shared by all of these. */
-struct frames {
+struct frames_env {
 	struct py *p;
 	const struct py_frame_offsets *at;
 };
 
-static int is_code(const struct frames *f, uint64_t code)
+static int is_code(const struct frames_env *f, uint64_t code)
 {
 	const struct py_type *t = py__type_of(f->p, code);
 	char name[PY_TEXT_MAX];
@@ -33,12 +33,12 @@ static int is_code(const struct frames *f, uint64_t code)
 	return t && !py__type_name(f->p, t->addr, name) && !strcmp(name, "code");
 }
 
-static uint64_t names_cnt(const struct frames *f, uint64_t tuple)
+static uint64_t names_cnt(const struct frames_env *f, uint64_t tuple)
 {
 	return py__is(f->p, tuple, PY_IS_TUPLE) ? py_snap__word(f->p->snap, tuple + 16) : 0;
 }
 
-static int name_at(const struct frames *f, uint64_t tuple, uint64_t index, char name[PY_TEXT_MAX])
+static int name_at(const struct frames_env *f, uint64_t tuple, uint64_t index, char name[PY_TEXT_MAX])
 {
 	uint64_t str = index < names_cnt(f, tuple) ? py_snap__ptr(f->p->snap, tuple + 24 + 8 * index) : 0;
 
@@ -46,7 +46,7 @@ static int name_at(const struct frames *f, uint64_t tuple, uint64_t index, char 
 }
 
 /* The tuples that a frame's slots have their names from, one behind the other. */
-static unsigned names_of(const struct frames *f, uint64_t code, uint64_t tuples[3])
+static unsigned names_of(const struct frames_env *f, uint64_t code, uint64_t tuples[3])
 {
 	static const uint16_t old[] = { OLD_VARNAMES, OLD_CELLVARS, OLD_FREEVARS };
 
@@ -59,7 +59,7 @@ static unsigned names_of(const struct frames *f, uint64_t code, uint64_t tuples[
 	return 3;
 }
 
-static void say_where(const struct frames *f, uint64_t code, char where[PY_HELD_PATH_MAX])
+static void say_where(const struct frames_env *f, uint64_t code, char where[PY_HELD_PATH_MAX])
 {
 	char function[PY_TEXT_MAX], file[PY_TEXT_MAX];
 	const char *base;
@@ -76,7 +76,7 @@ static void say_where(const struct frames *f, uint64_t code, char where[PY_HELD_
 /* --- frames ------------------------------------------------------------------------------------------------------- */
 
 /* The content of a cell; 0: not a cell, or empty. */
-static uint64_t in_cell(const struct frames *f, uint64_t obj)
+static uint64_t in_cell(const struct frames_env *f, uint64_t obj)
 {
 	const struct py_type *found = py__type_of(f->p, obj);
 	char name[PY_TEXT_MAX];
@@ -88,7 +88,7 @@ static uint64_t in_cell(const struct frames *f, uint64_t obj)
 }
 
 /* The slot that has it, itself or in a cell. */
-static int is_in_frame(const struct frames *f, uint64_t frame, uint64_t code, uint64_t obj, char name[PY_TEXT_MAX])
+static int is_in_frame(const struct frames_env *f, uint64_t frame, uint64_t code, uint64_t obj, char name[PY_TEXT_MAX])
 {
 	uint64_t tuples[3], slots[SLOTS_MAX], at = frame + f->at->frame_self;
 	unsigned cnt = names_of(f, code, tuples);
@@ -109,7 +109,7 @@ static int is_in_frame(const struct frames *f, uint64_t frame, uint64_t code, ui
 	return 0;
 }
 
-static uint64_t first_frame(const struct frames *f, uint64_t tstate)
+static uint64_t first_frame(const struct frames_env *f, uint64_t tstate)
 {
 	uint64_t frame = py_snap__ptr(f->p->snap, tstate + f->at->tstate_frame);
 
@@ -118,7 +118,7 @@ static uint64_t first_frame(const struct frames *f, uint64_t tstate)
 
 int variable__of_frames(struct variable *ret, struct py *p, const struct py_frame_offsets *at, uint64_t obj)
 {
-	const struct frames here = { p, at }, *f = &here;
+	const struct frames_env here = { p, at }, *f = &here;
 	uint64_t tstate = py_snap__ptr(f->p->snap, f->p->interp + f->at->interp_threads);
 	int found = 0;
 
@@ -144,7 +144,7 @@ int variable__of_frames(struct variable *ret, struct py *p, const struct py_fram
 int variable__of_closure(struct variable *ret, struct py *p, const struct py_frame_offsets *at, uint64_t function,
 			 uint64_t index, uint64_t cells)
 {
-	const struct frames here = { p, at }, *f = &here;
+	const struct frames_env here = { p, at }, *f = &here;
 	uint64_t code = py_snap__ptr(f->p->snap, function + FUNCTION_CODE), names;
 
 	if (!code || !is_code(f, code))

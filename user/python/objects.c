@@ -186,18 +186,18 @@ static int is_of_no_name(uint32_t c)
 	return c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
 }
 
-struct text {
+struct str_text {
 	uint64_t at, len; /* its first character; how many */
 	unsigned kind;	  /* bytes of one */
 	int is_ascii;
 };
 
-static int find_text(struct py *p, uint64_t str, struct text *ret)
+static int find_text(struct py *p, uint64_t str, struct str_text *ret)
 {
 	uint32_t state = py_snap__int(p->snap, str + STR_STATE);
 
-	*ret = (struct text){ .len = py_snap__word(p->snap, str + STR_LENGTH), .kind = STR_KIND(state),
-			      .is_ascii = STR_ASCII(state) };
+	*ret = (struct str_text){ .len = py_snap__word(p->snap, str + STR_LENGTH), .kind = STR_KIND(state),
+				  .is_ascii = STR_ASCII(state) };
 	ret->at = str + (ret->is_ascii ? p->at->str_ascii : p->at->str_other);
 	if (!py__is(p, str, PY_IS_STR) || (ret->kind != 1 && ret->kind != 2 && ret->kind != 4) ||
 	    (ret->is_ascii && ret->kind != 1) || !STR_COMPACT(state) || !ret->len)
@@ -208,7 +208,7 @@ static int find_text(struct py *p, uint64_t str, struct text *ret)
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 {
 	uint8_t raw[PY_TEXT_MAX * 4];
-	struct text t;
+	struct str_text t;
 	unsigned n = 0;
 
 	if (find_text(p, str, &t) || t.len >= PY_TEXT_MAX || py_snap__read(p->snap, t.at, raw, t.len * t.kind))
@@ -234,7 +234,7 @@ int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 int py__first_line(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 {
 	uint8_t raw[PY_TEXT_MAX * 4];
-	struct text t;
+	struct str_text t;
 	uint64_t len;
 	unsigned n = 0;
 
@@ -342,17 +342,17 @@ static int read_keys(struct py *p, uint64_t keys, struct keys *ret)
 }
 
 /* An entry of a table; its value lies elsewhere if the table is split. */
-struct entry {
+struct dict_entry {
 	uint64_t key, value;
 	uint64_t value_at;
 };
 
-static int read_entries(struct py *p, const struct keys *k, uint64_t values, uint64_t values_cnt, struct entry **ret,
+static int read_entries(struct py *p, const struct keys *k, uint64_t values, uint64_t values_cnt, struct dict_entry **ret,
 			uint64_t *ret_cnt)
 {
 	/* a split one may be shorter than the table that it shares */
 	uint64_t cnt = values && values_cnt < k->cnt ? values_cnt : k->cnt, *vals, *raw;
-	struct entry *e;
+	struct dict_entry *e;
 	int r = 0;
 
 	if (take_items(p, cnt))
@@ -369,7 +369,7 @@ static int read_entries(struct py *p, const struct keys *k, uint64_t values, uin
 		uint64_t key_at = k->entries + (i + 1) * k->size - 16;
 		const uint64_t *key = &raw[(i + 1) * k->size / 8 - 2];
 
-		e[i] = (struct entry){ key[0], values ? vals[i] : key[1], values ? values + i * 8 : key_at + 8 };
+		e[i] = (struct dict_entry){ key[0], values ? vals[i] : key[1], values ? values + i * 8 : key_at + 8 };
 		py_snap__needs(p->snap, key_at, key[0], PY_WORD_SAME);
 		py_snap__needs(p->snap, e[i].value_at, e[i].value, PY_WORD_POINTER);
 	}
@@ -382,7 +382,7 @@ static int read_entries(struct py *p, const struct keys *k, uint64_t values, uin
 	return 0;
 }
 
-static uint64_t count_used(const struct entry *e, uint64_t cnt)
+static uint64_t count_used(const struct dict_entry *e, uint64_t cnt)
 {
 	uint64_t used = 0;
 
@@ -392,7 +392,7 @@ static uint64_t count_used(const struct entry *e, uint64_t cnt)
 }
 
 /* fn sees all of them, or none. */
-static int tell_entries(struct py *p, const struct entry *e, uint64_t cnt, py_item_fn fn, void *ctx)
+static int tell_entries(struct py *p, const struct dict_entry *e, uint64_t cnt, py_item_fn fn, void *ctx)
 {
 	for (uint64_t i = 0; i < cnt; i++)
 		if (e[i].value && (!py_plausible(e[i].key) || !py_plausible(e[i].value)))
@@ -412,7 +412,7 @@ static int each_item_once(struct py *p, uint64_t dict, py_item_fn fn, void *ctx,
 {
 	uint64_t used = py_snap__word(p->snap, dict + 16), keys = py_snap__ptr(p->snap, dict + 32);
 	uint64_t values = py_snap__word(p->snap, dict + 40), cnt;
-	struct entry *e;
+	struct dict_entry *e;
 	int r;
 
 	*k = (struct keys){ 0 };
@@ -454,7 +454,7 @@ int py__each_item(struct py *p, uint64_t dict, py_item_fn fn, void *ctx)
 static int each_shared(struct py *p, uint64_t type, uint64_t values, uint64_t max, py_item_fn fn, void *ctx)
 {
 	uint64_t keys = py_snap__ptr(p->snap, type + p->at->cached_keys), cnt;
-	struct entry *e;
+	struct dict_entry *e;
 	struct keys k;
 	int r;
 
@@ -549,7 +549,7 @@ int py__items(struct py *p, uint64_t seq, uint64_t **ret, size_t *ret_cnt)
 	return 0;
 }
 
-struct wanted {
+struct wanted_item {
 	struct py *p;
 	const char *key;
 	uint64_t value;
@@ -557,7 +557,7 @@ struct wanted {
 
 static int find_item(void *ctx, uint64_t key, uint64_t value)
 {
-	struct wanted *w = ctx;
+	struct wanted_item *w = ctx;
 
 	if (!py__is_text(w->p, key, w->key))
 		return PY_ITEM_PASSED;
@@ -567,7 +567,7 @@ static int find_item(void *ctx, uint64_t key, uint64_t value)
 
 int py__get(struct py *p, uint64_t dict, const char *key, uint64_t *ret)
 {
-	struct wanted w = { p, key, 0 };
+	struct wanted_item w = { p, key, 0 };
 	int r = py__each_item(p, dict, find_item, &w);
 
 	if (!r)

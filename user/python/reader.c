@@ -29,7 +29,7 @@ struct root {
 };
 
 /* The last look's finding at an address. */
-struct before {
+struct finding {
 	uint64_t data, hash;
 };
 
@@ -68,8 +68,8 @@ struct py_reader {
 #define READER_CLASSES_MAX 2048u
 
 /* `before` has a row or two for each name and module, and up to three slots of half a row. */
-_Static_assert(sizeof(struct py_reported) + 4 * sizeof(struct before) <= WALK_REPORTED_BYTES &&
-		       sizeof(struct py_reported_module) + 4 * sizeof(struct before) <= WALK_REPORTED_BYTES,
+_Static_assert(sizeof(struct py_reported) + 4 * sizeof(struct finding) <= WALK_REPORTED_BYTES &&
+		       sizeof(struct py_reported_module) + 4 * sizeof(struct finding) <= WALK_REPORTED_BYTES,
 	       "what is kept of a name outside the walk");
 
 struct class_name {
@@ -96,7 +96,7 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 		r->vtables = calloc(opts->vtables_cnt + 1, sizeof(*r->vtables));
 		r->roots = calloc(READER_ROOTS_MAX, sizeof(*r->roots));
 		r->classes = MAP_OF(struct class_name);
-		r->before = MAP_OF(struct before);
+		r->before = MAP_OF(struct finding);
 		e = r->vtables && r->roots ? 0 : -ENOMEM;
 	}
 	if (e) {
@@ -414,7 +414,7 @@ static uint64_t hash_of_module(const struct py_reader *r, struct py_module *m)
 
 static int remember_one(struct py_reader *r, uint64_t data, uint64_t hash)
 {
-	struct before *b = map__put(&r->before, data);
+	struct finding *b = map__put(&r->before, data);
 
 	if (!b)
 		return -ENOMEM;
@@ -439,7 +439,7 @@ static int remember(struct py_reader *r)
 
 static int was_before(const struct py_reader *r, uint64_t data, uint64_t hash)
 {
-	const struct before *b = map__find(&r->before, data);
+	const struct finding *b = map__find(&r->before, data);
 
 	return b && b->hash == hash;
 }

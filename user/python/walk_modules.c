@@ -99,7 +99,7 @@ static int add_member(void *ctx, uint64_t key, uint64_t value)
 {
 	struct adding *a = ctx;
 	struct walk_state *s = a->w->state;
-	struct member m = { .obj = value };
+	struct module_member m = { .obj = value };
 	char text[PY_TEXT_MAX];
 
 	/* None stands for a bias that is not there */

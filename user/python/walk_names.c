@@ -171,7 +171,7 @@ static int name_from(struct walk *w, uint32_t root)
 	r = r ? r : name_members(w, &s->modules[root], root, path, 0);
 	while (depth && !r) {
 		struct level *l = &stack[depth - 1];
-		const struct member *m;
+		const struct module_member *m;
 		size_t len = 0;
 		int is_nameless;
 

@@ -14,7 +14,7 @@ enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
 
 #define NAMELESS UINT32_MAX
 
-struct member {
+struct module_member {
 	uint32_t name; /* in the text; NAMELESS: it is unreadable */
 	uint32_t module; /* MODULES: index + 1 */
 	uint64_t obj;
@@ -51,7 +51,7 @@ struct walk_state {
 	struct module *modules;
 	size_t modules_cnt, modules_cap;
 	uint64_t *addrs; /* of the modules, for walk__modules */
-	struct member *members;
+	struct module_member *members;
 	size_t members_cnt, members_cap;
 	struct map by_addr; /* all seven: struct about. Modules */
 	struct map objects; /* parameters → their names; NAMELESS: they have an unreadable one */

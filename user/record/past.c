@@ -37,17 +37,17 @@ static int add_open(void *ctx, const struct event *ev)
 	return events__add(ctx, ev, PAST_EVENTS_MAX);
 }
 
-int moment__now(struct moment *at, struct model *m, uint64_t at_ns)
+int past_moment__now(struct past_moment *at, struct model *m, uint64_t at_ns)
 {
 	int r;
 
-	*at = (struct moment){ .at_ns = at_ns, .newest_id = model__mark(m) };
+	*at = (struct past_moment){ .at_ns = at_ns, .newest_id = model__mark(m) };
 	r = model__each_open(m, add_open, &at->open);
 	return r ? r : model__each_level(m, add_open, &at->open); /* last: blocks reported before it are live then */
 }
 
 /* Blocks of stream-ordered allocators are made again by their segments. */
-int moment__lived(struct moment *at, const struct model_was *was)
+int past_moment__lived(struct past_moment *at, const struct model_was *was)
 {
 	if (was->id > at->newest_id || event_from(&was->ev[0]) == FROM_ASYNC)
 		return 0;
@@ -57,7 +57,7 @@ int moment__lived(struct moment *at, const struct model_was *was)
 	return 0;
 }
 
-void moment__done(struct moment *at, int with_open)
+void past_moment__done(struct past_moment *at, int with_open)
 {
 	free(at->was);
 	if (with_open)
@@ -68,7 +68,7 @@ void moment__done(struct moment *at, int with_open)
 
 struct writing {
 	const struct past *past;
-	struct moment *at;
+	struct past_moment *at;
 	struct rec_writer *out;
 	struct err *err;
 };
@@ -100,7 +100,7 @@ static int add_event(void *ctx, const struct event *ev)
 
 static int add_was(void *ctx, const struct model_was *was)
 {
-	return moment__lived(ctx, was);
+	return past_moment__lived(ctx, was);
 }
 
 static int writing__block(struct writing *x, const struct model_was *was)
@@ -124,7 +124,7 @@ static int writing__block(struct writing *x, const struct model_was *was)
 
 static int writing__was(struct writing *x, const struct model *m)
 {
-	struct moment *at = x->at;
+	struct past_moment *at = x->at;
 	int r = model__each_was(m, at->newest_id, add_was, at);
 
 	if (r < 0)
@@ -150,8 +150,8 @@ static int writing__notes(struct writing *x, struct names *names, const char *co
 	return writing__event(x, (struct event){ .kind = EV_NOTE, .name = names__add(names, text) });
 }
 
-int past__write(const struct past *p, struct moment *at, const struct model *m, struct names *names, const char *const *notes,
-		size_t notes_cnt, struct rec_writer *out, struct err *err)
+int past__write(const struct past *p, struct past_moment *at, const struct model *m, struct names *names,
+		const char *const *notes, size_t notes_cnt, struct rec_writer *out, struct err *err)
 {
 	struct writing x = { .past = p, .at = at, .out = out, .err = err };
 	int r = writing__events(&x, &p->kept.all);

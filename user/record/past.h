@@ -22,9 +22,9 @@ struct past {
 };
 
 /* The moment that is written, with the blocks that were freed since. */
-struct moment {
+struct past_moment {
 	uint64_t at_ns, newest_id;
-	struct events open; /* regions and frames; borrowed, or of moment__now */
+	struct events open; /* regions and frames; borrowed, or of past_moment__now */
 	struct model_was *was;
 	size_t was_cnt, was_cap;
 };
@@ -34,13 +34,13 @@ void past__add(struct past *p, const struct event *ev);
 void past__done(struct past *p);
 
 /* As the model is now. 0 or -ENOMEM. */
-int moment__now(struct moment *at, struct model *m, uint64_t at_ns);
+int past_moment__now(struct past_moment *at, struct model *m, uint64_t at_ns);
 /* A block that lived until some time ago. What was allocated after the moment is passed over. 0 or -ENOMEM. */
-int moment__lived(struct moment *at, const struct model_was *was);
-void moment__done(struct moment *at, int with_open);
+int past_moment__lived(struct past_moment *at, const struct model_was *was);
+void past_moment__done(struct past_moment *at, int with_open);
 
 /* notes: sentences for the honesty block. 0 or -errno. */
-int past__write(const struct past *p, struct moment *at, const struct model *m, struct names *names, const char *const *notes,
-		size_t notes_cnt, struct rec_writer *out, struct err *err);
+int past__write(const struct past *p, struct past_moment *at, const struct model *m, struct names *names,
+		const char *const *notes, size_t notes_cnt, struct rec_writer *out, struct err *err);
 
 #endif

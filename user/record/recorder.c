@@ -169,15 +169,15 @@ static void recorder__forget(struct recorder *r)
 static int recorder__write_past(struct recorder *r, struct model *m, struct err *err)
 {
 	const char *note;
-	struct moment now;
+	struct past_moment now;
 	char text[160];
-	int ret = moment__now(&now, m, r->last_ns);
+	int ret = past_moment__now(&now, m, r->last_ns);
 
 	snprintf(text, sizeof(text), "Recorded from %.1f s after the attach on: what was alive before is written as it was "
 			"then; losses are those of all the time.", (double)(r->last_ns - r->past->start_ns) / 1e9);
 	note = text;
 	ret = ret < 0 ? err_set(err, ret, "out of memory") : past__write(r->past, &now, m, r->names, &note, 1, r->writer, err);
-	moment__done(&now, 1);
+	past_moment__done(&now, 1);
 	return ret ? ret : rec_writer__flush(r->writer, err);
 }
 

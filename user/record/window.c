@@ -70,12 +70,12 @@ static void win_frame__free(struct win_frame *f)
 static void window__begin_frame(struct window *w, struct model *m)
 {
 	struct win_frame *f = calloc(1, sizeof(*f));
-	struct moment now;
+	struct past_moment now;
 
 	w->now = f;
 	if (!f)
 		return;
-	if (moment__now(&now, m, w->last_ns) < 0)
+	if (past_moment__now(&now, m, w->last_ns) < 0)
 		w->failed++;
 	f->newest_id = now.newest_id;
 	f->open = now.open;
@@ -285,13 +285,13 @@ static int window__write_past(struct window *w, const struct model *m, struct re
 	const struct win_frame *f, *first = TAILQ_FIRST(&w->frames);
 	const char *notes[2];
 	size_t notes_cnt = 0;
-	struct moment at;
+	struct past_moment at;
 	char text[200];
 	int r = 0;
 
 	if (!first || !w->left_out)
 		return 0;
-	at = (struct moment){ .at_ns = first->first_ns, .newest_id = first->newest_id, .open = first->open };
+	at = (struct past_moment){ .at_ns = first->first_ns, .newest_id = first->newest_id, .open = first->open };
 	snprintf(text, sizeof(text), "The last %.1f s of %.1f s: what was alive before is written as it was then; "
 			"losses are those of all the time.",
 		 (double)(w->last_ns - at.at_ns) / 1e9, (double)(w->last_ns - w->past.start_ns) / 1e9);
@@ -301,11 +301,11 @@ static int window__write_past(struct window *w, const struct model *m, struct re
 					      "The window is shorter than it was to be: its memory was full (--window-size).";
 	TAILQ_FOREACH(f, &w->frames, next)
 		for (size_t i = 0; i < f->dead_cnt && !r; i++)
-			r = moment__lived(&at, &f->dead[i]);
+			r = past_moment__lived(&at, &f->dead[i]);
 	for (size_t i = 0; w->now && i < w->now->dead_cnt && !r; i++)
-		r = moment__lived(&at, &w->now->dead[i]);
+		r = past_moment__lived(&at, &w->now->dead[i]);
 	r = r ? err_set(err, r, "out of memory") : past__write(&w->past, &at, m, w->names, notes, notes_cnt, out, err);
-	moment__done(&at, 0);
+	past_moment__done(&at, 0);
 	return r;
 }
 

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
-struct part {
+struct header_part {
 	const char *at;
 	size_t len;
 };
 
-static struct part trim(struct part p)
+static struct header_part trim(struct header_part p)
 {
 	while (p.len && strchr(" \t", p.at[0])) {
 		p.at++;
@@ -22,9 +22,9 @@ static struct part trim(struct part p)
 }
 
 /* The text up to `sep`, taken off the front of *rest. A separator inside quotes is none. */
-static struct part cut(struct part *rest, char sep)
+static struct header_part cut(struct header_part *rest, char sep)
 {
-	struct part p = { rest->at, 0 };
+	struct header_part p = { rest->at, 0 };
 	int is_quoted = 0;
 
 	while (p.len < rest->len && (is_quoted || rest->at[p.len] != sep))
@@ -34,20 +34,20 @@ static struct part cut(struct part *rest, char sep)
 	return trim(p);
 }
 
-static int is(struct part p, const char *word)
+static int is(struct header_part p, const char *word)
 {
 	return p.len == strlen(word) && !strncasecmp(p.at, word, p.len);
 }
 
-static struct part unquoted(struct part p)
+static struct header_part unquoted(struct header_part p)
 {
 	if (p.len >= 2 && p.at[0] == '"' && p.at[p.len - 1] == '"')
-		return (struct part){ p.at + 1, p.len - 2 };
+		return (struct header_part){ p.at + 1, p.len - 2 };
 	return p;
 }
 
 /* "0.5" is 500; anything else counts as 0, and is never chosen. */
-static int thousandths(struct part p)
+static int thousandths(struct header_part p)
 {
 	int v = 0, unit = 1000;
 
@@ -64,12 +64,12 @@ static int thousandths(struct part p)
 }
 
 /* The q of a form that a client accepts, from its parameters, by name. */
-static int quality(struct part params)
+static int quality(struct header_part params)
 {
 	int q = 1000;
 
 	while (params.len) {
-		struct part param = cut(&params, ';'), name = cut(&param, '=');
+		struct header_part param = cut(&params, ';'), name = cut(&param, '=');
 
 		if (is(name, "q"))
 			q = thousandths(trim(param));
@@ -78,14 +78,14 @@ static int quality(struct part params)
 }
 
 /* Of one range: the forms that it covers as bits, and its q. */
-static unsigned covers(struct part range, int *ret_q)
+static unsigned covers(struct header_part range, int *ret_q)
 {
-	struct part type = cut(&range, ';'), version = { "", 0 };
+	struct header_part type = cut(&range, ';'), version = { "", 0 };
 	unsigned both = 1u << METRICS_OPENMETRICS | 1u << METRICS_TEXT;
 
 	*ret_q = quality(range);
 	while (range.len) {
-		struct part param = cut(&range, ';'), name = cut(&param, '=');
+		struct header_part param = cut(&range, ';'), name = cut(&param, '=');
 
 		if (is(name, "version"))
 			version = unquoted(trim(param));
@@ -103,7 +103,7 @@ static unsigned covers(struct part range, int *ret_q)
 
 enum metrics_form accept_form(const char *header)
 {
-	struct part rest = { header ? header : "", header ? strlen(header) : 0 };
+	struct header_part rest = { header ? header : "", header ? strlen(header) : 0 };
 	int best[2] = { 0, 0 };
 
 	while (rest.len) {
@@ -120,11 +120,11 @@ enum metrics_form accept_form(const char *header)
 
 int accept_gzip(const char *header)
 {
-	struct part rest = { header ? header : "", header ? strlen(header) : 0 };
+	struct header_part rest = { header ? header : "", header ? strlen(header) : 0 };
 	int named = -1, any = 0;
 
 	while (rest.len) {
-		struct part range = cut(&rest, ','), coding = cut(&range, ';');
+		struct header_part range = cut(&rest, ','), coding = cut(&range, ';');
 
 		if (is(coding, "gzip") || is(coding, "x-gzip"))
 			named = quality(range);

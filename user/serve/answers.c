@@ -31,7 +31,7 @@
 #define KEEP_ALIVE_S 15 /* nothing new: listeners are sent something even so, which finds those that left */
 
 /* The loop's hand-over. */
-struct reported {
+struct handed_report {
 	struct report *rep; /* NULL: nothing new */
 	uint64_t made_ns;
 	int is_over;
@@ -45,11 +45,11 @@ struct answers {
 	pthread_t thread;
 	int has_thread;
 	pthread_mutex_t lock; /* of `next` */
-	struct reported next;
+	struct handed_report next;
 	int is_ending;	/* atomic */
 	size_t rows;	/* atomic: for the loop */
 	/* the thread's */
-	struct reported now;
+	struct handed_report now;
 	uint64_t number; /* of the report, from 1 */
 	uint64_t sampled_ns, pushed_ns;
 };
@@ -172,7 +172,7 @@ static void on_listener(void *ctx)
 
 static void answers__take(struct answers *a)
 {
-	struct reported t;
+	struct handed_report t;
 	uint64_t now = now_ns();
 
 	pthread_mutex_lock(&a->lock);
@@ -227,7 +227,7 @@ void answers__tell(struct answers *a, struct report *r, int is_over)
 
 	pthread_mutex_lock(&a->lock);
 	before = a->next.rep;
-	a->next = (struct reported){ r, now_ns(), is_over };
+	a->next = (struct handed_report){ r, now_ns(), is_over };
 	pthread_mutex_unlock(&a->lock);
 	report__free(before);
 	wake(a->news_fd);

@@ -55,7 +55,7 @@ struct client {
 };
 
 /* Metrics made for an earlier request. */
-struct kept {
+struct kept_metrics {
 	struct MHD_Response *r; /* NULL: none */
 	uint64_t number, made_ns;
 };
@@ -71,7 +71,7 @@ struct server {
 	uint64_t latest_number; /* from 1 */
 	uint64_t swept_ns;
 	struct MHD_Response *page, *page_packed;
-	struct kept metrics[2][2]; /* by form; as it is, and packed */
+	struct kept_metrics metrics[2][2]; /* by form; as it is, and packed */
 	int is_stopping;
 };
 
@@ -334,13 +334,13 @@ static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *c
 {
 	enum metrics_form form = accept_form(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Accept"));
 	int is_packed = takes_gzip(conn);
-	struct kept *k = &s->metrics[form][is_packed];
+	struct kept_metrics *k = &s->metrics[form][is_packed];
 	uint64_t number = s->opts.number(s->opts.ctx), now = now_ns();
 
 	if (!k->r || k->number != number || now - k->made_ns > SERVER_SAME_S * NS_PER_S) {
 		if (k->r)
 			mhd.destroy_response(k->r); /* connections that are being sent it keep it */
-		*k = (struct kept){ metrics_response(s, form, is_packed), number, now };
+		*k = (struct kept_metrics){ metrics_response(s, form, is_packed), number, now };
 	}
 	if (!k->r)
 		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics now\n", 0);

@@ -64,7 +64,7 @@ struct code_lines {
 struct capture {
 	struct capture_env env;
 	struct intern *intern;
-	struct modules *modules;
+	struct code_modules *modules;
 	struct cap_proc **procs;
 	size_t procs_cnt;
 	struct cap_proc *last;
@@ -87,7 +87,7 @@ struct capture *capture__new(const struct capture_env *env)
 		return NULL;
 	c->env = *env;
 	c->intern = intern__new();
-	c->modules = modules__new();
+	c->modules = code_modules__new();
 	c->procs = calloc(CAPTURE_PROCS_MAX, sizeof(struct cap_proc *));
 	c->hashes = MAP_OF(struct hash_entry);
 	if (c->intern)
@@ -128,7 +128,7 @@ void capture__free(struct capture *c)
 	index__done(&c->by_place);
 	map__done(&c->hashes);
 	free_all(c->codes, c->places, c->procs);
-	modules__free(c->modules);
+	code_modules__free(c->modules);
 	intern__free(c->intern);
 	free(c);
 }

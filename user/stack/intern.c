@@ -14,18 +14,18 @@
 
 enum { T_FRAMES, T_LISTS, T_NODES, T_PAIRS, TABLES };
 
-struct owner {
+struct intern_owner {
 	uint32_t id;
 	uint32_t cnt[TABLES]; /* that it added */
 	uint8_t is_over, is_reported;
 };
 
-struct list {
+struct frame_list {
 	uint32_t off, cnt;
 	int is_cut;
 };
 
-struct node {
+struct list_node {
 	uint32_t parent, frame;
 };
 
@@ -36,16 +36,16 @@ struct pair {
 
 struct intern {
 	struct ev_frame *frames; /* [number - 1] in all three; entries are never removed */
-	struct list *lists;
-	struct node *nodes;
+	struct frame_list *lists;
+	struct list_node *nodes;
 	uint32_t frames_cnt, frames_cap, lists_cnt, lists_cap, nodes_cnt, nodes_cap;
 	struct index by_frame, by_words, by_node;
 	struct map pairs;
 	uint32_t *words;
 	uint32_t words_cnt, words_cap;
-	struct owner *owners;
+	struct intern_owner *owners;
 	size_t owners_cnt, owners_cap;
-	struct owner *by; /* NULL: no owner */
+	struct intern_owner *by; /* NULL: no owner */
 };
 
 struct intern *intern__new(void)
@@ -95,7 +95,7 @@ void intern__by(struct intern *n, uint32_t owner)
 	if (!owner || n->by || !array_has_room(n->owners, n->owners_cnt, n->owners_cap, 16))
 		return;
 	n->by = &n->owners[n->owners_cnt++];
-	*n->by = (struct owner){ .id = owner };
+	*n->by = (struct intern_owner){ .id = owner };
 }
 
 void intern__drop_owner(struct intern *n, uint32_t owner)
@@ -161,7 +161,7 @@ const struct ev_frame *intern__frame_at(const struct intern *n, uint32_t frame)
 
 /* --- lists ----------------------------------------------------------------------------------------------- */
 
-static int is_same_list(const struct intern *n, const struct list *l, const uint32_t *words, size_t cnt, int is_cut)
+static int is_same_list(const struct intern *n, const struct frame_list *l, const uint32_t *words, size_t cnt, int is_cut)
 {
 	return l->cnt == cnt && l->is_cut == is_cut && !memcmp(n->words + l->off, words, cnt * sizeof(*words));
 }
@@ -195,14 +195,14 @@ uint32_t intern__list(struct intern *n, const uint32_t *words, size_t cnt, int i
 	    !array_has_room(n->lists, n->lists_cnt, n->lists_cap, 256) || index__add(&n->by_words, hash, n->lists_cnt) < 0)
 		return 0;
 	memcpy(n->words + n->words_cnt, words, cnt * sizeof(*words));
-	n->lists[n->lists_cnt] = (struct list){ n->words_cnt, (uint32_t)cnt, !!is_cut };
+	n->lists[n->lists_cnt] = (struct frame_list){ n->words_cnt, (uint32_t)cnt, !!is_cut };
 	n->words_cnt += (uint32_t)cnt;
 	return ++n->lists_cnt;
 }
 
 const uint32_t *intern__list_at(const struct intern *n, uint32_t list, size_t *ret_cnt, int *ret_is_cut)
 {
-	const struct list *l = &n->lists[list - 1];
+	const struct frame_list *l = &n->lists[list - 1];
 
 	*ret_cnt = l->cnt;
 	*ret_is_cut = l->is_cut;
@@ -223,7 +223,7 @@ uint32_t intern__node(struct intern *n, uint32_t parent, uint32_t frame, int *re
 	    index__add(&n->by_node, hash, n->nodes_cnt) < 0)
 		return 0;
 	*ret_is_new = 1;
-	n->nodes[n->nodes_cnt] = (struct node){ parent, frame };
+	n->nodes[n->nodes_cnt] = (struct list_node){ parent, frame };
 	return ++n->nodes_cnt;
 }
 

@@ -3,19 +3,19 @@
 
 #include "stack/intern.h"
 
-struct out {
+struct merged {
 	uint32_t *frames;
 	size_t cnt;
 };
 
-static void put(struct out *o, uint32_t frame)
+static void put(struct merged *o, uint32_t frame)
 {
 	if (o->cnt < MERGE_MAX)
 		o->frames[o->cnt++] = frame;
 }
 
 /* The frames of one eval loop. */
-static size_t put_run(struct out *o, const struct frames_in *python, size_t from)
+static size_t put_run(struct merged *o, const struct frames_in *python, size_t from)
 {
 	while (from < python->cnt) {
 		uint32_t w = python->words[from++];
@@ -29,7 +29,7 @@ static size_t put_run(struct out *o, const struct frames_in *python, size_t from
 
 size_t merge(const struct frames_in *native, const struct frames_in *python, uint32_t cut, uint32_t *ret)
 {
-	struct out o = { .frames = ret };
+	struct merged o = { .frames = ret };
 	size_t next = 0;
 
 	for (size_t i = 0; i < native->cnt; i++) {

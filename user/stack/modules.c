@@ -20,7 +20,7 @@ struct symbol {
 	uint32_t size;
 };
 
-struct module {
+struct code_module {
 	uint64_t dev, ino;
 	struct elf *elf; /* NULL: could not be opened, not tried again */
 	char *base;
@@ -36,26 +36,26 @@ struct kept_row {
 	struct cfi_row row;
 };
 
-struct modules {
-	struct module *all;
+struct code_modules {
+	struct code_module *all;
 	size_t cnt, cap;
 	struct kept_row *rows;
 };
 
-struct code { /* begins with start: u64_cmp */
+struct code_range { /* begins with start: u64_cmp */
 	uint64_t start, end, bias;
 	uint32_t module;
 };
 
 struct codemap {
-	struct modules *modules;
-	struct code *all;
+	struct code_modules *modules;
+	struct code_range *all;
 	size_t cnt;
 };
 
-struct modules *modules__new(void)
+struct code_modules *code_modules__new(void)
 {
-	struct modules *m = calloc(1, sizeof(*m));
+	struct code_modules *m = calloc(1, sizeof(*m));
 
 	if (m)
 		m->rows = calloc(ROWS, sizeof(*m->rows));
@@ -65,7 +65,7 @@ struct modules *modules__new(void)
 	return NULL;
 }
 
-void modules__free(struct modules *m)
+void code_modules__free(struct code_modules *m)
 {
 	if (!m)
 		return;
@@ -79,9 +79,9 @@ void modules__free(struct modules *m)
 
 /* --- files --------------------------------------------------------------------------------------------- */
 
-static int modules__add(struct modules *m, const struct target *t, const struct lib *lib)
+static int code_modules__add(struct code_modules *m, const struct target *t, const struct lib *lib)
 {
-	struct module mod = { .dev = lib->dev, .ino = lib->ino };
+	struct code_module mod = { .dev = lib->dev, .ino = lib->ino };
 	int fd;
 
 	if (m->cnt >= MODULES_MAX || !array_has_room(m->all, m->cnt, m->cap, 64))
@@ -96,15 +96,15 @@ static int modules__add(struct modules *m, const struct target *t, const struct 
 	return (int)m->cnt++;
 }
 
-static int modules__of(struct modules *m, const struct target *t, const struct lib *lib)
+static int code_modules__of(struct code_modules *m, const struct target *t, const struct lib *lib)
 {
 	for (size_t i = 0; i < m->cnt; i++)
 		if (m->all[i].ino == lib->ino && m->all[i].dev == lib->dev)
 			return (int)i;
-	return modules__add(m, t, lib);
+	return code_modules__add(m, t, lib);
 }
 
-struct codemap *codemap__new(struct modules *m, const struct target *t)
+struct codemap *codemap__new(struct code_modules *m, const struct target *t)
 {
 	struct codemap *c = calloc(1, sizeof(*c));
 	const struct lib *libs;
@@ -120,11 +120,11 @@ struct codemap *codemap__new(struct modules *m, const struct target *t)
 	for (size_t i = 0; i < cnt; i++) {
 		const struct lib *l = &libs[i];
 		uint64_t bias;
-		int mod = l->exec_end > l->exec_start ? modules__of(m, t, l) : -1;
+		int mod = l->exec_end > l->exec_start ? code_modules__of(m, t, l) : -1;
 
 		if (mod < 0 || !m->all[mod].elf || elf__load_bias(m->all[mod].elf, l->exec_start, l->exec_off, &bias))
 			continue;
-		c->all[c->cnt++] = (struct code){ l->exec_start, l->exec_end, bias, (uint32_t)mod };
+		c->all[c->cnt++] = (struct code_range){ l->exec_start, l->exec_end, bias, (uint32_t)mod };
 	}
 	qsort(c->all, c->cnt, sizeof(*c->all), u64_cmp);
 	return c;
@@ -138,7 +138,7 @@ void codemap__free(struct codemap *c)
 	free(c);
 }
 
-static const struct code *codemap__find(const struct codemap *c, uint64_t pc)
+static const struct code_range *codemap__find(const struct codemap *c, uint64_t pc)
 {
 	size_t lo = 0, hi = c->cnt;
 
@@ -163,7 +163,7 @@ int codemap__has(const struct codemap *c, uint64_t pc)
 int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret)
 {
 	struct codemap *c = codemap;
-	const struct code *at = codemap__find(c, pc);
+	const struct code_range *at = codemap__find(c, pc);
 	struct kept_row *k;
 	uint64_t vaddr;
 
@@ -184,7 +184,7 @@ int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret)
 
 static int add_symbol(void *ctx, const struct elf_code *code)
 {
-	struct module *m = ctx;
+	struct code_module *m = ctx;
 
 	if (!array_has_room(m->symbols, m->symbols_cnt, m->symbols_cap, 1024))
 		return -ENOMEM;
@@ -200,7 +200,7 @@ static int by_vaddr(const void *pa, const void *pb)
 	return cmp_up(a->vaddr, b->vaddr) ?: cmp_up(a->size, b->size);
 }
 
-static void module__load_symbols(struct module *m)
+static void code_module__load_symbols(struct code_module *m)
 {
 	if (m->has_symbols)
 		return;
@@ -212,14 +212,14 @@ static void module__load_symbols(struct module *m)
 void codemap__load_symbols(struct codemap *c)
 {
 	for (size_t i = 0; i < c->cnt; i++)
-		module__load_symbols(&c->modules->all[c->all[i].module]);
+		code_module__load_symbols(&c->modules->all[c->all[i].module]);
 }
 
-static const struct symbol *module__symbol(struct module *m, uint64_t vaddr)
+static const struct symbol *code_module__symbol(struct code_module *m, uint64_t vaddr)
 {
 	size_t lo = 0, hi;
 
-	module__load_symbols(m);
+	code_module__load_symbols(m);
 	for (hi = m->symbols_cnt; lo < hi;) {
 		size_t mid = lo + (hi - lo) / 2;
 
@@ -240,14 +240,14 @@ static const struct symbol *module__symbol(struct module *m, uint64_t vaddr)
 
 int codemap__place(struct codemap *c, uint64_t pc, struct code_place *ret)
 {
-	const struct code *at = codemap__find(c, pc);
+	const struct code_range *at = codemap__find(c, pc);
 	const struct symbol *s;
-	struct module *m;
+	struct code_module *m;
 
 	if (!at)
 		return -ENOENT;
 	m = &c->modules->all[at->module];
-	s = module__symbol(m, pc - at->bias);
+	s = code_module__symbol(m, pc - at->bias);
 	*ret = (struct code_place){ .file = m->base, .symbol = s ? elf__name_at(m->elf, s->name_at) : NULL,
 				    .offset = pc - at->bias - (s ? s->vaddr : 0) };
 	return 0;

@@ -15,16 +15,16 @@
 #define MODULES_MAX 8192
 
 struct target;
-struct modules;
+struct code_modules;
 
-struct modules *modules__new(void); /* NULL: no memory */
-void modules__free(struct modules *m);
+struct code_modules *code_modules__new(void); /* NULL: no memory */
+void code_modules__free(struct code_modules *m);
 
 /* The code of a process, at the time when this was made. */
 struct codemap;
 
 /* NULL: no memory. The target's libraries as of its last refresh. */
-struct codemap *codemap__new(struct modules *m, const struct target *t);
+struct codemap *codemap__new(struct code_modules *m, const struct target *t);
 void codemap__free(struct codemap *c);
 /* Loads the symbols of all its files now, not at first use: that takes half a second for torch's. */
 void codemap__load_symbols(struct codemap *c);

@@ -5,7 +5,7 @@
 
 #include "arch/arch.h"
 
-struct frame {
+struct unwind_frame {
 	uint64_t regs[MT_STACK_REGS];
 	unsigned known; /* bits */
 };
@@ -20,7 +20,7 @@ static int word_at(const struct unwind *u, uint64_t addr, uint64_t *ret)
 	return 0;
 }
 
-static int cfa_of(const struct unwind *u, const struct frame *f, const struct cfi_row *row, uint64_t *ret)
+static int cfa_of(const struct unwind *u, const struct unwind_frame *f, const struct cfi_row *row, uint64_t *ret)
 {
 	if (row->cfa_reg >= MT_STACK_REGS || !(f->known >> row->cfa_reg & 1))
 		return -1;
@@ -32,7 +32,7 @@ static int cfa_of(const struct unwind *u, const struct frame *f, const struct cf
 	return 0;
 }
 
-static void restore(const struct unwind *u, struct frame *next, const struct frame *f, unsigned reg,
+static void restore(const struct unwind *u, struct unwind_frame *next, const struct unwind_frame *f, unsigned reg,
 		    const struct cfi_rule *rule, uint64_t cfa)
 {
 	uint64_t base = cfa;
@@ -53,9 +53,9 @@ static void restore(const struct unwind *u, struct frame *next, const struct fra
 }
 
 /* 1: *f is the caller now; 0: there is none; -1: unknown. */
-static int step(const struct unwind *u, struct frame *f, const struct cfi_row *row)
+static int step(const struct unwind *u, struct unwind_frame *f, const struct cfi_row *row)
 {
-	struct frame next = { .known = 1u << MT_STACK_SP };
+	struct unwind_frame next = { .known = 1u << MT_STACK_SP };
 	uint64_t cfa;
 
 	if (row->regs[MT_STACK_PC].how == CFI_UNDEFINED)
@@ -75,7 +75,7 @@ static int step(const struct unwind *u, struct frame *f, const struct cfi_row *r
 
 size_t unwind(const struct unwind *u, uint64_t *pcs, size_t max, int *ret_cut)
 {
-	struct frame f = { .known = (1u << MT_STACK_REGS) - 1 };
+	struct unwind_frame f = { .known = (1u << MT_STACK_REGS) - 1 };
 	int is_return = u->is_return, r = 1;
 	struct cfi_row row;
 	size_t n = 0;

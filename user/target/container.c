@@ -17,7 +17,7 @@
 
 #define ID_LEN 64
 
-struct word {
+struct path_word {
 	const char *at;
 	size_t len;
 };
@@ -28,7 +28,7 @@ static int is_hex(char c)
 }
 
 /* A pod's uid: 8-4-4-4-12 hex digits, with _ where systemd gives - a meaning; of a static pod 32 digits. */
-static int take_uid(struct word w, char *ret)
+static int take_uid(struct path_word w, char *ret)
 {
 	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
 	size_t n = w.len >= 9 && w.at[8] != '-' && w.at[8] != '_' ? 32 : sizeof(form) - 1;
@@ -47,20 +47,20 @@ static int take_uid(struct word w, char *ret)
 }
 
 /* "pod<uid>", or that after "kubepods-" and a class of service. */
-static int find_pod(struct word w, char *ret)
+static int find_pod(struct path_word w, char *ret)
 {
-	if (w.len > 3 && !memcmp(w.at, "pod", 3) && take_uid((struct word){ w.at + 3, w.len - 3 }, ret))
+	if (w.len > 3 && !memcmp(w.at, "pod", 3) && take_uid((struct path_word){ w.at + 3, w.len - 3 }, ret))
 		return 1;
 	if (w.len < 8 || memcmp(w.at, "kubepods", 8))
 		return 0;
 	for (size_t i = 8; i + 4 < w.len; i++)
-		if (!memcmp(w.at + i, "-pod", 4) && take_uid((struct word){ w.at + i + 4, w.len - i - 4 }, ret))
+		if (!memcmp(w.at + i, "-pod", 4) && take_uid((struct path_word){ w.at + i + 4, w.len - i - 4 }, ret))
 			return 1;
 	return 0;
 }
 
 /* 64 digits, alone or between a runtime's name and ".scope". */
-static int find_id(struct word w, char *ret)
+static int find_id(struct path_word w, char *ret)
 {
 	size_t from = 0;
 
@@ -81,7 +81,7 @@ static void read_path(struct container *c, const char *at, const char *end)
 {
 	while (at < end) {
 		const char *slash = memchr(at, '/', (size_t)(end - at));
-		struct word w = { at, (size_t)((slash ? slash : end) - at) };
+		struct path_word w = { at, (size_t)((slash ? slash : end) - at) };
 
 		if (!c->pod_uid[0] && find_pod(w, c->pod_uid))
 			c->id[0] = '\0'; /* what came before is a container that the machine itself runs in */

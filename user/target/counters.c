@@ -55,12 +55,12 @@ static bool is_object(uint64_t addr)
 }
 
 /* Hostile memory decides how much of it is looked at, so reads are limited. */
-struct look {
+struct counters_look {
 	const struct counters_mem *mem;
 	unsigned left; /* reads; 0: given up */
 };
 
-static int look__read(struct look *l, uint64_t addr, void *buf, size_t len)
+static int counters_look__read(struct counters_look *l, uint64_t addr, void *buf, size_t len)
 {
 	int r = l->left ? l->mem->read(l->mem->ctx, addr, buf, len) : -ETIMEDOUT;
 
@@ -69,7 +69,7 @@ static int look__read(struct look *l, uint64_t addr, void *buf, size_t len)
 }
 
 /* The offset in words at which all devices of a vector have statistics, one of them used; -1: none, or several. */
-static int offset_of(struct look *look, const uint64_t *devs, size_t cnt)
+static int offset_of(struct counters_look *look, const uint64_t *devs, size_t cnt)
 {
 	static _Thread_local uint64_t words[HEAD_WORDS + sizeof(struct stats) / sizeof(uint64_t)];
 	uint64_t fit = ~0ull >> (64 - HEAD_WORDS), used = 0;
@@ -77,7 +77,7 @@ static int offset_of(struct look *look, const uint64_t *devs, size_t cnt)
 	for (size_t i = 0; i < cnt && fit; i++) {
 		if (!devs[i])
 			continue;
-		if (!is_object(devs[i]) || look__read(look, devs[i], words, sizeof(words)))
+		if (!is_object(devs[i]) || counters_look__read(look, devs[i], words, sizeof(words)))
 			return -1;
 		for (unsigned k = 0; k < HEAD_WORDS; k++) {
 			struct stats s;
@@ -103,13 +103,13 @@ static size_t vector_cnt(const uint64_t v[3])
 }
 
 /* 1: this is the vector, and *ret has its places. */
-static int try_vector(struct counters_places *ret, struct look *look, const uint64_t v[3])
+static int try_vector(struct counters_places *ret, struct counters_look *look, const uint64_t v[3])
 {
 	uint64_t devs[COUNTERS_DEVICES_MAX];
 	size_t cnt = vector_cnt(v);
 	int off;
 
-	if (!cnt || look__read(look, v[0], devs, cnt * sizeof(*devs)))
+	if (!cnt || counters_look__read(look, v[0], devs, cnt * sizeof(*devs)))
 		return 0;
 	off = offset_of(look, devs, cnt);
 	if (off < 0)
@@ -123,7 +123,7 @@ static int try_vector(struct counters_places *ret, struct look *look, const uint
 int counters__find(struct counters_places *ret, const struct counters_mem *mem, uint64_t object)
 {
 	uint64_t words[PAGE_WORDS + 2] = { 0 }; /* the last two words of the previous page are kept in front */
-	struct look look = { mem, COUNTERS_READS_MAX };
+	struct counters_look look = { mem, COUNTERS_READS_MAX };
 	struct counters_places places;
 	int found = 0;
 
@@ -131,7 +131,7 @@ int counters__find(struct counters_places *ret, const struct counters_mem *mem, 
 		return -ENOENT;
 	for (unsigned page = 0; page < OBJECT_PAGES && found < 2; page++) {
 		memmove(words, words + PAGE_WORDS, 2 * sizeof(*words));
-		if (look__read(&look, object + page * PAGE_BYTES, words + 2, PAGE_BYTES))
+		if (counters_look__read(&look, object + page * PAGE_BYTES, words + 2, PAGE_BYTES))
 			break;
 		for (unsigned i = page ? 0 : 2; i + 3 <= PAGE_WORDS + 2 && look.left; i++)
 			found += try_vector(&places, &look, words + i);

@@ -25,16 +25,16 @@
 
 /* --- sections -------------------------------------------------------------------------------------- */
 
-struct span elf__section_span(const struct elf *e, size_t i)
+struct file_span elf__section_span(const struct elf *e, size_t i)
 {
 	const Elf64_Shdr *s = &e->shdrs[i];
 
 	if (i >= e->shdrs_cnt || s->sh_type == SHT_NOBITS || !elf__has(e, s->sh_offset, s->sh_size))
-		return (struct span){ 0, 0 };
-	return (struct span){ s->sh_offset, s->sh_size };
+		return (struct file_span){ 0, 0 };
+	return (struct file_span){ s->sh_offset, s->sh_size };
 }
 
-const char *elf__string(const struct elf *e, struct span table, uint64_t at)
+const char *elf__string(const struct elf *e, struct file_span table, uint64_t at)
 {
 	uint64_t most = at < table.len ? table.len - at : 0, len = 0;
 
@@ -73,7 +73,7 @@ int elf__section(const struct elf *e, const char *name, const uint8_t **ret, siz
 {
 	for (size_t i = 1; i < e->shdrs_cnt; i++) {
 		const void *at;
-		struct span s;
+		struct file_span s;
 
 		if (!elf__section_is(e, i, name))
 			continue;

@@ -16,7 +16,7 @@ struct elf_copy;
 struct elf_sym;
 
 /* A stretch of the file that is known to be inside it. */
-struct span {
+struct file_span {
 	uint64_t off, len;
 };
 
@@ -28,7 +28,7 @@ struct elf {
 	size_t phdrs_cnt;
 	Elf64_Shdr *shdrs;
 	size_t shdrs_cnt;
-	struct span syms, strs, gnu_hash, sysv_hash, versyms;
+	struct file_span syms, strs, gnu_hash, sysv_hash, versyms;
 	size_t syms_cnt;
 	int is_stripped;
 };
@@ -55,21 +55,21 @@ void elf__refuse(const struct elf *e, int why);
 
 /* elf.c */
 /* Section i's bytes in the file; empty for NOBITS and for what is outside. */
-struct span elf__section_span(const struct elf *e, size_t i);
+struct file_span elf__section_span(const struct elf *e, size_t i);
 /* 1 if section i has this name. */
 int elf__section_is(const struct elf *e, size_t i, const char *name);
 /* 1: entry i of a PT_DYNAMIC; 0: there are no more, or it cannot be read. */
 int elf__dyn_at(const struct elf *e, const Elf64_Phdr *dynamic, uint64_t i, Elf64_Dyn *ret);
 /* NUL-terminated string at `at` of a string table, or NULL. */
-const char *elf__string(const struct elf *e, struct span table, uint64_t at);
+const char *elf__string(const struct elf *e, struct file_span table, uint64_t at);
 /* elf_sym.c */
 void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name, struct elf_sym *ret);
 /* vaddr lies in an executable PT_LOAD. */
 int elf__is_code(const struct elf *e, uint64_t vaddr);
 /* Symbol i of a table; all zeros (undefined) if it cannot be read. */
-Elf64_Sym elf__symbol_at(const struct elf *e, struct span syms, uint64_t i);
+Elf64_Sym elf__symbol_at(const struct elf *e, struct file_span syms, uint64_t i);
 /* Is the name, with its NUL, at `at` of a string table? */
-int elf__string_is(const struct elf *e, struct span table, uint64_t at, const char *name, size_t len);
+int elf__string_is(const struct elf *e, struct file_span table, uint64_t at, const char *name, size_t len);
 /* elf_sym.c: chooses the symbol table and its hash tables. */
 void elf__find_tables(struct elf *e);
 

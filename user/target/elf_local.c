@@ -20,7 +20,7 @@
 #define HITS_MAX  4096u
 
 /* The first .symtab that is not the table of the other look-ups, and its names. */
-static int find_table(const struct elf *e, struct span *syms, struct span *strs)
+static int find_table(const struct elf *e, struct file_span *syms, struct file_span *strs)
 {
 	for (size_t i = 1; i < e->shdrs_cnt; i++) {
 		if (e->shdrs[i].sh_type != SHT_SYMTAB)
@@ -41,7 +41,7 @@ int elf__find_local(const struct elf *e, const char *name, struct elf_sym *ret)
 	size_t len = strlen(name);
 
 	for (size_t k = 1; k < e->shdrs_cnt; k++) {
-		struct span syms = elf__section_span(e, k), strs;
+		struct file_span syms = elf__section_span(e, k), strs;
 
 		if (e->shdrs[k].sh_type != SHT_SYMTAB || e->shdrs[k].sh_entsize != sizeof(Elf64_Sym))
 			continue;
@@ -66,7 +66,7 @@ struct hit { /* begins with at: u64_cmp */
 	size_t name;
 };
 
-struct hunt {
+struct symbol_search {
 	const struct elf *elf;
 	const char *const *names;
 	struct hit *hits;
@@ -82,7 +82,7 @@ static unsigned end_pair(const char *end)
 }
 
 /* A string ends at `nul`; `from`, byte `at` of the table, is where it, or something before it, begins. */
-static int hunt__string(struct hunt *h, const char *from, const char *nul, uint64_t at)
+static int symbol_search__string(struct symbol_search *h, const char *from, const char *nul, uint64_t at)
 {
 	if (nul - from < 2)
 		return 0;
@@ -101,7 +101,7 @@ static int hunt__string(struct hunt *h, const char *from, const char *nul, uint6
 }
 
 /* Window by window, each with the end of the previous one: as much as the longest name. */
-static int hunt__strings(struct hunt *h, struct span strs, char *buf)
+static int symbol_search__strings(struct symbol_search *h, struct file_span strs, char *buf)
 {
 	uint64_t at = 0;
 	size_t kept = 0;
@@ -114,7 +114,7 @@ static int hunt__strings(struct hunt *h, struct span strs, char *buf)
 
 		r = elf__peek(h->elf, strs.off + at + kept, buf + kept, more);
 		while (!r && nul < end && (nul = memchr(nul, '\0', (size_t)(end - nul)))) {
-			r = hunt__string(h, buf, nul, at);
+			r = symbol_search__string(h, buf, nul, at);
 			nul++;
 		}
 		if (!r)
@@ -126,8 +126,8 @@ static int hunt__strings(struct hunt *h, struct span strs, char *buf)
 	return r;
 }
 
-static int hunt__symbols(struct hunt *h, struct span syms, int (*fn)(void *ctx, size_t name, const struct elf_sym *sym),
-			 void *ctx)
+static int symbol_search__symbols(struct symbol_search *h, struct file_span syms,
+				  int (*fn)(void *ctx, size_t name, const struct elf_sym *sym), void *ctx)
 {
 	qsort(h->hits, h->hits_cnt, sizeof(*h->hits), u64_cmp);
 	for (uint64_t i = 1; i < syms.len / sizeof(Elf64_Sym) && !elf__spend(h->elf, 2); i++) {
@@ -149,7 +149,7 @@ static int hunt__symbols(struct hunt *h, struct span syms, int (*fn)(void *ctx, 
 	return 0;
 }
 
-static void hunt__init(struct hunt *h, const struct elf *e, const char *const *names, size_t cnt)
+static void symbol_search__init(struct symbol_search *h, const struct elf *e, const char *const *names, size_t cnt)
 {
 	h->elf = e;
 	h->names = names;
@@ -166,17 +166,17 @@ static void hunt__init(struct hunt *h, const struct elf *e, const char *const *n
 int elf__find_locals(const struct elf *e, const char *const *names, size_t cnt,
 		     int (*fn)(void *ctx, size_t name, const struct elf_sym *sym), void *ctx)
 {
-	struct hunt *h = calloc(1, sizeof(*h));
+	struct symbol_search *h = calloc(1, sizeof(*h));
 	char *buf = malloc(WINDOW + WANTED_LEN_MAX);
-	struct span syms, strs;
+	struct file_span syms, strs;
 	int r = h && buf ? find_table(e, &syms, &strs) : -ENOMEM;
 
 	if (!r) {
-		hunt__init(h, e, names, cnt);
-		r = hunt__strings(h, strs, buf);
+		symbol_search__init(h, e, names, cnt);
+		r = symbol_search__strings(h, strs, buf);
 	}
 	if (!r && h->hits_cnt)
-		r = hunt__symbols(h, syms, fn, ctx);
+		r = symbol_search__symbols(h, syms, fn, ctx);
 	else if (r == -EOVERFLOW)
 		elf__refuse(e, r);
 	if (h)
@@ -188,7 +188,7 @@ int elf__find_locals(const struct elf *e, const char *const *names, size_t cnt,
 
 /* --- all addresses ----------------------------------------------------------------------------------- */
 
-static int each_code(const struct elf *e, struct span syms, struct span strs,
+static int each_code(const struct elf *e, struct file_span syms, struct file_span strs,
 		     int (*fn)(void *ctx, const struct elf_code *code), void *ctx)
 {
 	for (uint64_t i = 1; i < syms.len / sizeof(Elf64_Sym) && !elf__spend(e, 4); i++) {
@@ -207,7 +207,7 @@ static int each_code(const struct elf *e, struct span syms, struct span strs,
 
 int elf__each_code(const struct elf *e, int (*fn)(void *ctx, const struct elf_code *code), void *ctx)
 {
-	struct span syms = { e->syms.off, e->syms_cnt * sizeof(Elf64_Sym) }, strs = e->strs;
+	struct file_span syms = { e->syms.off, e->syms_cnt * sizeof(Elf64_Sym) }, strs = e->strs;
 	int r = each_code(e, syms, strs, fn, ctx);
 
 	if (!r && !find_table(e, &syms, &strs))
@@ -217,5 +217,5 @@ int elf__each_code(const struct elf *e, int (*fn)(void *ctx, const struct elf_co
 
 const char *elf__name_at(const struct elf *e, uint64_t name_at)
 {
-	return elf__string(e, (struct span){ 0, e->len }, name_at);
+	return elf__string(e, (struct file_span){ 0, e->len }, name_at);
 }

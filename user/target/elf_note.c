@@ -62,7 +62,7 @@ static int note_parse(const struct elf *e, const uint8_t *desc, size_t len, uint
 	return 0;
 }
 
-static int each_in(const struct elf *e, struct span s, uint64_t base,
+static int each_in(const struct elf *e, struct file_span s, uint64_t base,
 		   int (*fn)(void *ctx, const struct sdt_note *note), void *ctx)
 {
 	const uint8_t *data = elf__at(e, s.off, s.len);

@@ -8,7 +8,7 @@
 const char *elf__slot_symbol(const struct elf *e, uint64_t slot_vaddr)
 {
 	for (size_t k = 1; k < e->shdrs_cnt; k++) {
-		struct span rel = elf__section_span(e, k), syms, strs;
+		struct file_span rel = elf__section_span(e, k), syms, strs;
 		size_t link = e->shdrs[k].sh_link;
 
 		if (e->shdrs[k].sh_type != SHT_RELA || e->shdrs[k].sh_entsize != sizeof(Elf64_Rela) ||

@@ -19,7 +19,7 @@
 /* --- reading ----------------------------------------------------------------------------------------- */
 
 /* 0 if it cannot be read: no bucket, no symbols, no end of a chain. */
-static uint32_t u32_at(const struct elf *e, struct span s, uint64_t index)
+static uint32_t u32_at(const struct elf *e, struct file_span s, uint64_t index)
 {
 	const void *at = elf__at(e, s.off + index * sizeof(uint32_t), sizeof(uint32_t));
 	uint32_t v = 0;
@@ -29,7 +29,7 @@ static uint32_t u32_at(const struct elf *e, struct span s, uint64_t index)
 	return v;
 }
 
-Elf64_Sym elf__symbol_at(const struct elf *e, struct span syms, uint64_t i)
+Elf64_Sym elf__symbol_at(const struct elf *e, struct file_span syms, uint64_t i)
 {
 	const void *at = elf__at(e, syms.off + i * sizeof(Elf64_Sym), sizeof(Elf64_Sym));
 	Elf64_Sym s = { 0 };
@@ -39,7 +39,7 @@ Elf64_Sym elf__symbol_at(const struct elf *e, struct span syms, uint64_t i)
 	return s;
 }
 
-int elf__string_is(const struct elf *e, struct span table, uint64_t at, const char *name, size_t len)
+int elf__string_is(const struct elf *e, struct file_span table, uint64_t at, const char *name, size_t len)
 {
 	const char *s;
 
@@ -86,7 +86,7 @@ void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name,
 static int elf__use_symbols(struct elf *e, size_t section)
 {
 	const Elf64_Shdr *s = &e->shdrs[section];
-	struct span syms = elf__section_span(e, section);
+	struct file_span syms = elf__section_span(e, section);
 
 	if (s->sh_entsize != sizeof(Elf64_Sym) || syms.len / sizeof(Elf64_Sym) < 2)
 		return 0;
@@ -97,13 +97,13 @@ static int elf__use_symbols(struct elf *e, size_t section)
 }
 
 /* A table of unknown length at a virtual address: everything that the file has from there on. */
-static struct span span_at(const struct elf *e, uint64_t vaddr)
+static struct file_span span_at(const struct elf *e, uint64_t vaddr)
 {
 	uint64_t off = elf__offset_of(e, vaddr);
 
 	if (off == UINT64_MAX)
-		return (struct span){ 0, 0 };
-	return (struct span){ off, e->len - off };
+		return (struct file_span){ 0, 0 };
+	return (struct file_span){ off, e->len - off };
 }
 
 /* The GNU table does not have the number of symbols: they end where its last chain ends. */

@@ -123,14 +123,14 @@ static bool is_front_plausible(const struct heap_block *b)
 
 typedef void (*batch_fn)(struct heap_block *const *v, size_t cnt, uint64_t until_ns);
 
-struct batch {
+struct block_batch {
 	struct heap_block *v[DOOR_RANGES_MAX];
 	size_t cnt, most;
 	batch_fn fn;
 	uint64_t until_ns;
 };
 
-static void batch__put(struct batch *b, struct heap_block *one)
+static void block_batch__put(struct block_batch *b, struct heap_block *one)
 {
 	if (b->cnt && (!one || b->cnt == b->most || b->v[0]->pid != one->pid)) {
 		b->fn(b->v, b->cnt, b->until_ns);
@@ -142,24 +142,24 @@ static void batch__put(struct batch *b, struct heap_block *one)
 
 void heap__read(struct heap_block *v, size_t cnt, uint64_t until_ns)
 {
-	struct batch prints = { .most = BATCH, .fn = read_prints, .until_ns = until_ns };
-	struct batch fronts = { .most = DOOR_RANGES_MAX, .fn = ask_front, .until_ns = until_ns };
+	struct block_batch prints = { .most = BATCH, .fn = read_prints, .until_ns = until_ns };
+	struct block_batch fronts = { .most = DOOR_RANGES_MAX, .fn = ask_front, .until_ns = until_ns };
 
 	for (size_t i = 0; i < cnt; i++) {
 		v[i].is_used = false;
 		if (is_plausible(&v[i]))
-			batch__put(&prints, &v[i]);
+			block_batch__put(&prints, &v[i]);
 	}
-	batch__put(&prints, NULL);
+	block_batch__put(&prints, NULL);
 	for (size_t i = 0; i < cnt; i++) {
 		v[i].is_used = v[i].is_used && is_chunk(&v[i]);
 		if (!v[i].is_used || !has_free_front(&v[i]))
 			continue;
 		v[i].is_used = is_front_plausible(&v[i]);
 		if (v[i].is_used)
-			batch__put(&fronts, &v[i]);
+			block_batch__put(&fronts, &v[i]);
 	}
-	batch__put(&fronts, NULL);
+	block_batch__put(&fronts, NULL);
 }
 
 /* Bit 0 of its head belongs to the previous chunk. */

@@ -20,7 +20,7 @@
 #define WINDOW 16u /* pages per read of pagemap */
 #define RUNS 64u
 
-struct span {
+struct addr_span {
 	uint64_t start, end;
 };
 
@@ -38,7 +38,7 @@ static int open_of(pid_t pid, const char *name)
 static __thread struct closed {
 	pid_t pid; /* 0: no process */
 	uint64_t since_ns, above; /* above: the end of the last mapping */
-	struct span *v;
+	struct addr_span *v;
 	size_t cnt, cap;
 } closed;
 
@@ -50,7 +50,7 @@ static int closed__add(struct closed *c, uint64_t start, uint64_t end)
 	}
 	if (!array_has_room(c->v, c->cnt, c->cap, 16))
 		return -ENOMEM;
-	c->v[c->cnt++] = (struct span){ start, end };
+	c->v[c->cnt++] = (struct addr_span){ start, end };
 	return 0;
 }
 

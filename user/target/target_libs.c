@@ -187,14 +187,14 @@ size_t target__libs(const struct target *t, const struct lib **ret)
 
 /* --- opening them ---------------------------------------------------------------------------------- */
 
-struct range {
+struct lib_range {
 	const struct lib *lib;
 	uint64_t start, end;
 };
 
 static int find_range(void *ctx, const struct maps_line *m)
 {
-	struct range *f = ctx;
+	struct lib_range *f = ctx;
 
 	if (m->ino != f->lib->ino || m->dev != f->lib->dev)
 		return 0;
@@ -204,7 +204,7 @@ static int find_range(void *ctx, const struct maps_line *m)
 }
 
 /* A present mapping of the file: the known one may have been split or merged since. */
-static int target__range_now(const struct target *t, const struct lib *l, struct range *ret)
+static int target__range_now(const struct target *t, const struct lib *l, struct lib_range *ret)
 {
 	char *text;
 	size_t len;
@@ -220,7 +220,7 @@ static int target__range_now(const struct target *t, const struct lib *l, struct
 
 int target__open_lib(const struct target *t, const struct lib *lib, struct err *err)
 {
-	struct range at = { lib, lib->exec_start, lib->exec_end };
+	struct lib_range at = { lib, lib->exec_start, lib->exec_end };
 	struct door_lib l = { lib->dev, lib->ino, at.start, at.end, lib->path };
 	int r = door_lib(t->pid, &l);
 

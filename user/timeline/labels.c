@@ -37,7 +37,7 @@ struct spill {
 	uint64_t bytes; /* of the file */
 };
 
-struct entry {
+struct label_entry {
 	uint64_t id;
 	uint32_t version;
 	uint32_t cat;
@@ -142,13 +142,13 @@ void labels__free(struct labels *l)
 
 /* --- taking ------------------------------------------------------------------------------------------------ */
 
-static int labels__push(struct labels *l, struct entry e)
+static int labels__push(struct labels *l, struct label_entry e)
 {
 	int r = spill__reserve(&l->entries, (l->entries_cnt + 1) * sizeof(e));
 
 	if (r < 0)
 		return r;
-	((struct entry *)l->entries.map)[l->entries_cnt++] = e;
+	((struct label_entry *)l->entries.map)[l->entries_cnt++] = e;
 	l->sorted = false;
 	return 0;
 }
@@ -171,12 +171,12 @@ static int labels__final(struct labels *l, uint64_t id, uint32_t version, uint8_
 		return 0;
 	}
 	if (was != MANY) {
-		r = labels__push(l, (struct entry){ .id = id, .cat = was - 1u });
+		r = labels__push(l, (struct label_entry){ .id = id, .cat = was - 1u });
 		if (r < 0)
 			return r;
 		l->cats.map[id] = MANY;
 	}
-	return labels__push(l, (struct entry){ .id = id, .version = version, .cat = cat });
+	return labels__push(l, (struct label_entry){ .id = id, .version = version, .cat = cat });
 }
 
 static int labels__late(struct labels *l, const struct tl_event *ev)
@@ -261,7 +261,7 @@ int labels__event(void *labels, const struct tl_event *ev)
 
 /* --- asking ------------------------------------------------------------------------------------------------- */
 
-static bool entry__after(const struct entry *a, const struct entry *b)
+static bool label_entry__after(const struct label_entry *a, const struct label_entry *b)
 {
 	return a->id != b->id ? a->id > b->id : a->version > b->version;
 }
@@ -269,15 +269,15 @@ static bool entry__after(const struct entry *a, const struct entry *b)
 /* Heapsort: qsort takes as much memory again. */
 static void labels__sort(struct labels *l)
 {
-	struct entry *e = (struct entry *)l->entries.map;
+	struct label_entry *e = (struct label_entry *)l->entries.map;
 
-	heap_make(e, l->entries_cnt, entry__after);
+	heap_make(e, l->entries_cnt, label_entry__after);
 	for (size_t cnt = l->entries_cnt; cnt > 1; cnt--) {
-		struct entry top = e[0];
+		struct label_entry top = e[0];
 
 		e[0] = e[cnt - 1];
 		e[cnt - 1] = top;
-		heap_down(e, cnt - 1, 0, entry__after);
+		heap_down(e, cnt - 1, 0, label_entry__after);
 	}
 	l->sorted = true;
 }
@@ -295,7 +295,7 @@ void labels__module(const struct labels *l, struct tl_event *ev)
 
 enum category labels__get(const struct labels *l, uint64_t id, uint32_t version)
 {
-	const struct entry want = { .id = id, .version = version }, *e;
+	const struct label_entry want = { .id = id, .version = version }, *e;
 	size_t lo = 0, hi = l->entries_cnt;
 	uint8_t cat = id < l->ids ? l->cats.map[id] : 0;
 
@@ -303,11 +303,11 @@ enum category labels__get(const struct labels *l, uint64_t id, uint32_t version)
 		return cat ? cat - 1 : CAT_UNKNOWN;
 	if (!l->sorted)
 		labels__sort((struct labels *)l);
-	e = (const struct entry *)l->entries.map;
+	e = (const struct label_entry *)l->entries.map;
 	while (lo < hi) { /* the first one behind */
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (entry__after(&e[mid], &want))
+		if (label_entry__after(&e[mid], &want))
 			hi = mid;
 		else
 			lo = mid + 1;

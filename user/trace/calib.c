@@ -231,14 +231,14 @@ static unsigned time_own(enum mt_prog prog, unsigned own, void (*discard)(void *
 	return (unsigned)(best / CALLS);
 }
 
-struct job {
+struct timing_job {
 	const struct calib_ops *ops;
 	unsigned ns[SITES_CNT];
 };
 
 static void *timing_thread(void *arg)
 {
-	struct job *j = arg;
+	struct timing_job *j = arg;
 
 	for (size_t i = 0; i < SITES_CNT; i++) {
 		int is_rare = sites[i].prog == MT_PROG_REGION_BEGIN || sites[i].prog == MT_PROG_REGION_END;
@@ -274,7 +274,7 @@ int calib_offset_of(const void *fn, uint64_t *ret, char path[64])
 	return r;
 }
 
-static int run_thread(struct job *j)
+static int run_thread(struct timing_job *j)
 {
 	pthread_t thread;
 	int r = pthread_create(&thread, NULL, timing_thread, j);
@@ -287,7 +287,7 @@ static int run_thread(struct job *j)
 
 int calib_run(struct calib *ret, const struct calib_ops *ops)
 {
-	struct job bare = { .ops = ops }, probed = { .ops = ops };
+	struct timing_job bare = { .ops = ops }, probed = { .ops = ops };
 	int r = 0;
 	uint64_t hits;
 

@@ -14,8 +14,8 @@
 #define STACK_BYTES (64u << 10) /* they call close() and nothing else */
 #define REST 4 /* times its work: the pause after each close */
 
-struct batch {
-	struct batch *next;
+struct closing_batch {
+	struct closing_batch *next;
 	struct closer *closer;
 	size_t cnt, at; /* at: next one to close, protected by the closer's lock */
 	size_t threads_cnt, done_cnt; /* done: threads that found nothing left, counted atomically */
@@ -24,7 +24,7 @@ struct batch {
 };
 
 struct closer {
-	struct batch *batches;
+	struct closing_batch *batches;
 	pthread_mutex_t lock;
 	uint64_t next_ns; /* nothing begins before this time */
 };
@@ -43,7 +43,7 @@ static void closer__wait(struct closer *c, uint64_t work_ns)
 }
 
 /* The one to close now; NULL: there is none left. */
-static const struct closing *batch__next(struct batch *b)
+static const struct closing *closing_batch__next(struct closing_batch *b)
 {
 	const struct closing *next = NULL;
 
@@ -58,10 +58,10 @@ static const struct closing *batch__next(struct batch *b)
 
 static void *close_some(void *arg)
 {
-	struct batch *b = arg;
+	struct closing_batch *b = arg;
 	const struct closing *next;
 
-	while ((next = batch__next(b))) {
+	while ((next = closing_batch__next(b))) {
 		int nice = urgent_begin();
 
 		close(next->fd);
@@ -71,7 +71,7 @@ static void *close_some(void *arg)
 	return NULL;
 }
 
-static void batch__free(struct batch *b)
+static void closing_batch__free(struct closing_batch *b)
 {
 	for (size_t i = 0; i < b->threads_cnt; i++)
 		pthread_join(b->threads[i], NULL);
@@ -81,7 +81,7 @@ static void batch__free(struct batch *b)
 /* A job may fork for days: finished batches are freed now, with the stacks of their threads. */
 static void closer__reap(struct closer *c)
 {
-	struct batch **at = &c->batches, *b;
+	struct closing_batch **at = &c->batches, *b;
 
 	while ((b = *at)) {
 		if (__atomic_load_n(&b->done_cnt, __ATOMIC_ACQUIRE) < b->threads_cnt) {
@@ -89,7 +89,7 @@ static void closer__reap(struct closer *c)
 			continue;
 		}
 		*at = b->next;
-		batch__free(b);
+		closing_batch__free(b);
 	}
 }
 
@@ -107,10 +107,10 @@ void closer__free(struct closer *c)
 	if (!c)
 		return;
 	while (c->batches) {
-		struct batch *b = c->batches;
+		struct closing_batch *b = c->batches;
 
 		c->batches = b->next;
-		batch__free(b);
+		closing_batch__free(b);
 	}
 	pthread_mutex_destroy(&c->lock);
 	free(c);
@@ -125,7 +125,7 @@ int closer__is_idle(struct closer *c)
 
 void closer__add(struct closer *c, const struct closing *v, size_t cnt, size_t threads)
 {
-	struct batch *b = c && cnt ? calloc(1, sizeof(*b) + cnt * sizeof(*v)) : NULL;
+	struct closing_batch *b = c && cnt ? calloc(1, sizeof(*b) + cnt * sizeof(*v)) : NULL;
 	pthread_attr_t small;
 	sigset_t all, old;
 

@@ -12,14 +12,14 @@
 
 #define SITE_NS 3000 /* closing one, at a place without a breakpoint: measured */
 
-struct place {
+struct probe_place {
 	uint64_t offset, ref;
 	size_t at; /* in the order of the plan */
 };
 
 static int place_cmp(const void *pa, const void *pb)
 {
-	const struct place *a = pa, *b = pb;
+	const struct probe_place *a = pa, *b = pb;
 
 	return cmp_up(a->offset, b->offset) ?: cmp_up(a->at, b->at);
 }
@@ -34,7 +34,7 @@ int covers__has(const struct covers *c, int file_fd, uint64_t offset)
 }
 
 /* Ascending, each once: of two that differ in their counter the kernel takes the first. */
-static size_t places_sort(struct place *v, size_t cnt)
+static size_t places_sort(struct probe_place *v, size_t cnt)
 {
 	size_t kept = 0;
 
@@ -45,7 +45,7 @@ static size_t places_sort(struct place *v, size_t cnt)
 	return kept;
 }
 
-static int covers__link(struct covers *c, int prog_fd, int file_fd, const char *path, const struct place *v, size_t cnt)
+static int covers__link(struct covers *c, int prog_fd, int file_fd, const char *path, const struct probe_place *v, size_t cnt)
 {
 	uint64_t *offsets = malloc(2 * cnt * sizeof(*offsets));
 	int fd;
@@ -69,7 +69,7 @@ static int covers__link(struct covers *c, int prog_fd, int file_fd, const char *
 int covers__add(struct covers *c, int prog_fd, int file_fd, const char *path, const uint64_t *offsets, const uint64_t *refs,
 		size_t cnt)
 {
-	struct place *v = malloc((cnt + 1) * sizeof(*v));
+	struct probe_place *v = malloc((cnt + 1) * sizeof(*v));
 	size_t n = 0;
 	int r = 0;
 
@@ -77,7 +77,7 @@ int covers__add(struct covers *c, int prog_fd, int file_fd, const char *path, co
 		return -ENOMEM;
 	for (size_t i = 0; i < cnt; i++)
 		if (!covers__has(c, file_fd, offsets[i]))
-			v[n++] = (struct place){ offsets[i], refs ? refs[i] : 0, i };
+			v[n++] = (struct probe_place){ offsets[i], refs ? refs[i] : 0, i };
 	n = places_sort(v, n);
 	if (n)
 		r = covers__link(c, prog_fd, file_fd, path, v, n);

@@ -157,7 +157,7 @@ int probes__link(struct probes *p, const struct link_key *k, int is_first, const
 }
 
 /* Sites of a plan with the same file and program. */
-struct group {
+struct site_group {
 	const struct site *sites;
 	size_t sites_cnt;
 	size_t max; /* how many may be set now: the group ends there */
@@ -172,7 +172,7 @@ struct group {
 	int has_refs;
 };
 
-static struct link_key group__key(const struct group *g, pid_t pid, int fd)
+static struct link_key site_group__key(const struct site_group *g, pid_t pid, int fd)
 {
 	return (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret, site__level(g->sites) };
 }
@@ -187,8 +187,8 @@ static int source_index(enum source s)
 	return __builtin_ctz((unsigned)s);
 }
 
-static void group__fail(struct group *g, size_t from, size_t to, int code, struct attach_stats *st,
-			int *first_err)
+static void site_group__fail(struct site_group *g, size_t from, size_t to, int code, struct attach_stats *st,
+			     int *first_err)
 {
 	st->failed += to - from;
 	for (size_t i = from; i < to; i++) {
@@ -202,7 +202,7 @@ static void group__fail(struct group *g, size_t from, size_t to, int code, struc
 }
 
 /* A site without room for its spec fails alone, without the others. 0. */
-static int group__fail_one(struct group *g, size_t i, struct attach_stats *st)
+static int site_group__fail_one(struct site_group *g, size_t i, struct attach_stats *st)
 {
 	st->failed++;
 	if (g->failed)
@@ -222,7 +222,7 @@ static void probes__attached(struct probes *p, const struct site *s, struct atta
 }
 
 /* Attaches group[from, to); a link refused as a whole is split until the failing sites are alone. */
-static void probes__attach_range(struct probes *p, const char *path, struct group *g, size_t from, size_t to,
+static void probes__attach_range(struct probes *p, const char *path, struct site_group *g, size_t from, size_t to,
 				 struct attach_stats *st, int *first_err)
 {
 	uint64_t begin = work_ns();
@@ -244,7 +244,7 @@ static void probes__attach_range(struct probes *p, const char *path, struct grou
 		return;
 	}
 	log_debug("%s+0x%llx: %s", path, (unsigned long long)g->offsets[from], strerror(-r));
-	group__fail(g, from, to, r, st, first_err);
+	site_group__fail(g, from, to, r, st, first_err);
 }
 
 static int is_in(const uint64_t *sorted, size_t cnt, uint64_t v)
@@ -263,7 +263,7 @@ static int is_in(const uint64_t *sorted, size_t cnt, uint64_t v)
 }
 
 /* Adds site i of the group to those to be set. */
-static int probes__choose(struct probes *p, const struct plan *plan, struct group *g, size_t i)
+static int probes__choose(struct probes *p, const struct plan *plan, struct site_group *g, size_t i)
 {
 	const struct site *s = &g->sites[i];
 	int r = cookies__of(&p->cookies, plan, s, &g->cookies[g->cnt]);
@@ -280,7 +280,7 @@ static int probes__choose(struct probes *p, const struct plan *plan, struct grou
 }
 
 /* An exec keeps the probes of a process, and two plans may contain the same library: each place is set once. */
-static int probes__choose_all(struct probes *p, const struct plan *plan, struct group *g, struct attach_stats *st)
+static int probes__choose_all(struct probes *p, const struct plan *plan, struct site_group *g, struct attach_stats *st)
 {
 	uint64_t *have;
 	size_t have_cnt;
@@ -301,19 +301,19 @@ static int probes__choose_all(struct probes *p, const struct plan *plan, struct 
 		else
 			r = probes__choose(p, plan, g, i);
 		if (r == -ENOSPC) /* no room for its spec: there may be for the others' */
-			r = group__fail_one(g, i, st);
+			r = site_group__fail_one(g, i, st);
 	}
 	free(have);
 	return r;
 }
 
-static void probes__attach_group(struct probes *p, pid_t pid, const struct plan *plan, struct group *g,
+static void probes__attach_group(struct probes *p, pid_t pid, const struct plan *plan, struct site_group *g,
 				 struct attach_stats *st, int *first_err)
 {
 	int fd = probes__file(p, &plan->libs[g->sites->lib]), r;
 	char path[64];
 
-	g->key = group__key(g, pid, fd);
+	g->key = site_group__key(g, pid, fd);
 	g->is_first = !g->wanted && is_operator(g->sites->prog);
 	g->cnt = 0;
 	g->has_refs = 0;
@@ -321,7 +321,7 @@ static void probes__attach_group(struct probes *p, pid_t pid, const struct plan 
 	if (r < 0) {
 		for (size_t i = 0; i < g->sites_cnt; i++)
 			g->at[i] = (uint32_t)i;
-		group__fail(g, 0, g->sites_cnt, r, st, first_err);
+		site_group__fail(g, 0, g->sites_cnt, r, st, first_err);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -329,11 +329,11 @@ static void probes__attach_group(struct probes *p, pid_t pid, const struct plan 
 		probes__attach_range(p, path, g, 0, g->cnt, st, first_err);
 }
 
-static int group__init(struct group *g, size_t sites_cnt)
+static int site_group__init(struct site_group *g, size_t sites_cnt)
 {
 	size_t n = sites_cnt ? sites_cnt : 1;
 
-	*g = (struct group){ .max = SIZE_MAX };
+	*g = (struct site_group){ .max = SIZE_MAX };
 	g->offsets = malloc(n * (3 * sizeof(*g->offsets) + sizeof(*g->at)));
 	if (!g->offsets)
 		return -ENOMEM;
@@ -344,7 +344,7 @@ static int group__init(struct group *g, size_t sites_cnt)
 }
 
 /* Selects the plan's sites from i on that form one group. */
-static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
+static size_t site_group__begin(struct site_group *g, const struct plan *plan, size_t i)
 {
 	const struct site *s = &plan->sites[i];
 	size_t n = 0;
@@ -399,7 +399,7 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
  * reported when the site is set.
  */
 static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, const struct attach_stats *st, size_t room,
-			  struct group *g)
+			  struct site_group *g)
 {
 	const struct site *first = &plan->sites[st->at], *end = &plan->sites[plan->sites_cnt];
 	int fd = p->use_perf || pid == getpid() ? -1 : probes__file(p, &plan->libs[first->lib]), is_covered = 1;
@@ -442,10 +442,10 @@ static int probes__attach_slice(struct probes *p, pid_t pid, const struct plan *
 	struct attach_stats st = *ret;
 	int r = cookies__begin(&p->cookies, pid, plan, st.at ? NULL : &st.classes_left_out);
 	size_t room, least = p->use_perf ? SLICE_SITES_PERF : SLICE_SITES_MIN;
-	struct group g;
+	struct site_group g;
 
 	if (!r)
-		r = group__init(&g, plan->sites_cnt);
+		r = site_group__init(&g, plan->sites_cnt);
 	if (r < 0) {
 		if (st.is_partial)
 			probes__set_partial(p, pid, 0);
@@ -465,7 +465,7 @@ static int probes__attach_slice(struct probes *p, pid_t pid, const struct plan *
 			break;
 		probes__cover(p, pid, plan, &st, room > least ? room : least, &g);
 		room = probes__room(p, st.budget_ns, worked);
-		group__begin(&g, plan, st.at);
+		site_group__begin(&g, plan, st.at);
 		g.max = p->use_perf ? SLICE_SITES_PERF : link_max(st.budget_ns, room, least);
 		g.wanted = st.wanted ? st.wanted + st.at : NULL;
 		g.failed = st.site_failed ? st.site_failed + st.at : NULL;
@@ -503,7 +503,7 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 /* --- what is no longer wanted ------------------------------------------------------------------ */
 
 /* Number of the group's wanted sites that are in a sorted list. */
-static size_t group__wanted_in(const struct group *g, const uint64_t *offsets, size_t cnt)
+static size_t site_group__wanted_in(const struct site_group *g, const uint64_t *offsets, size_t cnt)
 {
 	size_t n = 0;
 
@@ -513,19 +513,19 @@ static size_t group__wanted_in(const struct group *g, const uint64_t *offsets, s
 }
 
 /* Links whose sites are all wanted stay as they are. */
-static void probes__keep_whole(struct probes *p, const struct group *g)
+static void probes__keep_whole(struct probes *p, const struct site_group *g)
 {
 	for (size_t i = 0; i < p->links.cnt; i++) {
 		struct link *l = &p->links.v[i];
 
 		if (l->is_first && link_key_same(&l->key, &g->key) &&
-		    group__wanted_in(g, l->offsets, l->offsets_cnt) == l->offsets_cnt)
+		    site_group__wanted_in(g, l->offsets, l->offsets_cnt) == l->offsets_cnt)
 			l->is_first = 0;
 	}
 }
 
 /* Sets the wanted sites again, in a link without the others. 1: some are left. */
-static int probes__set_anew(struct probes *p, const struct plan *plan, struct group *g, const uint64_t *first,
+static int probes__set_anew(struct probes *p, const struct plan *plan, struct site_group *g, const uint64_t *first,
 			    size_t first_cnt)
 {
 	uint64_t *have, begin = work_ns();
@@ -555,7 +555,7 @@ static int probes__set_anew(struct probes *p, const struct plan *plan, struct gr
 }
 
 /* The first links are closed only when all wanted sites have a new one. */
-static int probes__retire_group(struct probes *p, pid_t pid, const struct plan *plan, struct group *g,
+static int probes__retire_group(struct probes *p, pid_t pid, const struct plan *plan, struct site_group *g,
 				struct retire_stats *st)
 {
 	int fd = probes__file(p, &plan->libs[g->sites->lib]), r;
@@ -564,13 +564,13 @@ static int probes__retire_group(struct probes *p, pid_t pid, const struct plan *
 
 	if (fd < 0)
 		return fd;
-	g->key = group__key(g, pid, fd);
+	g->key = site_group__key(g, pid, fd);
 	probes__keep_whole(p, g);
 	r = links__offsets(&p->links, &g->key, LINKS_FIRST, &first, &first_cnt);
 	if (r < 0)
 		return r;
 	r = probes__set_anew(p, plan, g, first, first_cnt);
-	kept = group__wanted_in(g, first, first_cnt);
+	kept = site_group__wanted_in(g, first, first_cnt);
 	free(first);
 	if (r)
 		return r;
@@ -587,15 +587,15 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 {
 	struct retire_stats st = *ret;
 	uint64_t begin = now_ns(), worked = work_ns();
-	struct group g;
+	struct site_group g;
 	int r = cookies__begin(&p->cookies, pid, plan, NULL);
 
 	if (!r)
-		r = group__init(&g, plan->sites_cnt);
+		r = site_group__init(&g, plan->sites_cnt);
 	if (r < 0)
 		return r;
 	for (size_t i = 0, n; i < plan->sites_cnt && !r; i += n) {
-		n = group__begin(&g, plan, i);
+		n = site_group__begin(&g, plan, i);
 		g.wanted = wanted + i;
 		g.max = link_max(st.budget_ns, probes__room(p, st.budget_ns, worked), SLICE_SITES_MIN);
 		if (is_operator(g.sites->prog))

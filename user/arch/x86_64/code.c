@@ -142,7 +142,7 @@ int64_t code_compared(const uint8_t *code, size_t len, unsigned arg, int64_t fie
 #define INSNS_MAX 24
 #define DISP_MAX 65536
 
-struct reader {
+struct call_reader {
 	struct code_accessor a;
 	int calls;
 	uint64_t lea; /* the %rdi for the next call */
@@ -153,7 +153,7 @@ static int is_rax(ZydisRegister reg)
 	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg) == ZYDIS_REGISTER_RAX;
 }
 
-static void on_lea(struct reader *r, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at)
+static void on_lea(struct call_reader *r, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at)
 {
 	if (ops[0].reg.value == ZYDIS_REGISTER_RDI && ops[1].mem.base == ZYDIS_REGISTER_RIP)
 		r->lea = at + in->length + (uint64_t)ops[1].mem.disp.value;
@@ -162,7 +162,8 @@ static void on_lea(struct reader *r, const ZydisDecodedInstruction *in, const Zy
 }
 
 /* 1: it returns. */
-static int reader__insn(struct reader *r, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at)
+static int call_reader__insn(struct call_reader *r, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
+			     uint64_t at)
 {
 	switch (in->mnemonic) {
 	case ZYDIS_MNEMONIC_LEA:
@@ -196,7 +197,7 @@ static int reader__insn(struct reader *r, const ZydisDecodedInstruction *in, con
 int code_accessor(const uint8_t *code, size_t len, uint64_t vaddr, struct code_accessor *ret)
 {
 	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	struct reader r = { .a = { .field = -1 } };
+	struct call_reader r = { .a = { .field = -1 } };
 	ZydisDecodedInstruction in;
 	ZydisDecoder dec;
 	size_t at = 0;
@@ -206,7 +207,7 @@ int code_accessor(const uint8_t *code, size_t len, uint64_t vaddr, struct code_a
 	for (int n = 0; n < INSNS_MAX && at < len; n++, at += in.length) {
 		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)))
 			break;
-		if (reader__insn(&r, &in, ops, vaddr + at)) {
+		if (call_reader__insn(&r, &in, ops, vaddr + at)) {
 			*ret = r.a;
 			return r.calls && r.a.add < DISP_MAX && r.a.field < DISP_MAX ? 0 : -ENOENT;
 		}

@@ -22,7 +22,7 @@
 #define SLOTS_MAX 64 /* each is searched for among all relocations */
 #define SEEN_MAX (1u << 14) /* instructions; a power of 2 */
 
-struct walk {
+struct exits_walk {
 	const struct exits_code *code;
 	ZydisDecoder dec;
 	uint64_t blocks[BLOCKS_MAX]; /* not walked yet */
@@ -34,7 +34,7 @@ struct walk {
 };
 
 /* 1: it is new; 0: seen before; -E2BIG. */
-static int walk__see(struct walk *w, uint64_t vaddr)
+static int exits_walk__see(struct exits_walk *w, uint64_t vaddr)
 {
 	size_t i = hash_u64(vaddr) % SEEN_MAX;
 
@@ -48,7 +48,7 @@ static int walk__see(struct walk *w, uint64_t vaddr)
 	return 1;
 }
 
-static int walk__later(struct walk *w, uint64_t vaddr)
+static int exits_walk__later(struct exits_walk *w, uint64_t vaddr)
 {
 	if (w->blocks_cnt == BLOCKS_MAX)
 		return -E2BIG;
@@ -57,21 +57,21 @@ static int walk__later(struct walk *w, uint64_t vaddr)
 }
 
 /* jmp *slot(%rip), as in a PLT: goes on in the target function, if this file has it. */
-static int walk__through_slot(struct walk *w, uint64_t slot)
+static int exits_walk__through_slot(struct exits_walk *w, uint64_t slot)
 {
 	uint64_t vaddr;
 
 	if (w->slots_cnt++ >= SLOTS_MAX || w->code->through(w->code->ctx, slot, &vaddr) < 0)
 		return -ENOTSUP;
-	return walk__later(w, vaddr);
+	return exits_walk__later(w, vaddr);
 }
 
-static int walk__jump(struct walk *w, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *op, uint64_t at)
+static int exits_walk__jump(struct exits_walk *w, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *op, uint64_t at)
 {
 	if (op->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && op->imm.is_relative)
-		return walk__later(w, at + in->length + (uint64_t)op->imm.value.s);
+		return exits_walk__later(w, at + in->length + (uint64_t)op->imm.value.s);
 	if (op->type == ZYDIS_OPERAND_TYPE_MEMORY && op->mem.base == ZYDIS_REGISTER_RIP)
-		return walk__through_slot(w, at + in->length + (uint64_t)op->mem.disp.value);
+		return exits_walk__through_slot(w, at + in->length + (uint64_t)op->mem.disp.value);
 	return -ENOTSUP;
 }
 
@@ -81,8 +81,8 @@ static int is_padding(const ZydisDecodedInstruction *in)
 }
 
 /* One instruction. 1: control goes on to the next, 0: it does not, or -errno. */
-static int walk__step(struct walk *w, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at,
-		      int after_call)
+static int exits_walk__step(struct exits_walk *w, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
+			    uint64_t at, int after_call)
 {
 	int r;
 
@@ -92,9 +92,9 @@ static int walk__step(struct walk *w, const ZydisDecodedInstruction *in, const Z
 			return -E2BIG;
 		w->rets[w->rets_cnt++] = at;
 		return 0;
-	case ZYDIS_CATEGORY_UNCOND_BR: return walk__jump(w, in, &ops[0], at);
+	case ZYDIS_CATEGORY_UNCOND_BR: return exits_walk__jump(w, in, &ops[0], at);
 	case ZYDIS_CATEGORY_COND_BR:
-		r = walk__jump(w, in, &ops[0], at);
+		r = exits_walk__jump(w, in, &ops[0], at);
 		return r < 0 ? r : 1;
 	default: break;
 	}
@@ -103,7 +103,7 @@ static int walk__step(struct walk *w, const ZydisDecodedInstruction *in, const Z
 	return 1;
 }
 
-static int walk__block(struct walk *w, uint64_t at)
+static int exits_walk__block(struct exits_walk *w, uint64_t at)
 {
 	int after_call = 0, r = 1;
 
@@ -115,10 +115,10 @@ static int walk__block(struct walk *w, uint64_t at)
 
 		if (!code || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&w->dec, code, len, &in, ops)))
 			return after_call ? 0 : -ENOTSUP;
-		r = walk__see(w, at);
+		r = exits_walk__see(w, at);
 		if (r != 1)
 			return r;
-		r = walk__step(w, &in, ops, at, after_call);
+		r = exits_walk__step(w, &in, ops, at, after_call);
 		after_call = in.meta.category == ZYDIS_CATEGORY_CALL;
 		at += in.length;
 	}
@@ -127,7 +127,7 @@ static int walk__block(struct walk *w, uint64_t at)
 
 int exits_walk(const struct exits_code *code, uint64_t vaddr, uint64_t *ret)
 {
-	struct walk *w = calloc(1, sizeof(*w));
+	struct exits_walk *w = calloc(1, sizeof(*w));
 	int r = 0;
 
 	if (!w)
@@ -137,9 +137,9 @@ int exits_walk(const struct exits_code *code, uint64_t vaddr, uint64_t *ret)
 	if (!ZYAN_SUCCESS(ZydisDecoderInit(&w->dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
 		r = -ENOTSUP;
 	if (!r)
-		r = walk__later(w, vaddr);
+		r = exits_walk__later(w, vaddr);
 	while (r >= 0 && w->blocks_cnt)
-		r = walk__block(w, w->blocks[--w->blocks_cnt]);
+		r = exits_walk__block(w, w->blocks[--w->blocks_cnt]);
 	r = r < 0 ? r : w->rets_cnt;
 	free(w);
 	return r;

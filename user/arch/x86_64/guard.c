@@ -15,24 +15,19 @@
 #include <errno.h>
 #include <string.h>
 
-#include <Zydis/Zydis.h>
+#include "arch/x86_64/insn.h"
 
 #define LINE_INSNS_MAX 96 /* from the entry: 2.13's longest prologue has 50 */
 #define SLOW_INSNS_MAX 8  /* from the branch to the call */
 
-struct code {
+struct guard_code {
 	const uint8_t *at;
 	size_t len;
 	uint64_t vaddr;
 	ZydisDecoder dec;
 };
 
-struct insn {
-	ZydisDecodedInstruction d;
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-};
-
-static int code__decode(const struct code *c, size_t at, struct insn *ret)
+static int guard_code__decode(const struct guard_code *c, size_t at, struct insn *ret)
 {
 	if (at >= c->len || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&c->dec, c->at + at, c->len - at, &ret->d, ret->ops)))
 		return -EINVAL;
@@ -40,7 +35,7 @@ static int code__decode(const struct code *c, size_t at, struct insn *ret)
 }
 
 /* The fixed address of an operand; 0: none. */
-static uint64_t fixed_address(const struct code *c, size_t at, const struct insn *in, unsigned op)
+static uint64_t fixed_address(const struct guard_code *c, size_t at, const struct insn *in, unsigned op)
 {
 	const ZydisDecodedOperand *o = &in->ops[op];
 
@@ -62,7 +57,7 @@ struct flag {
 	ZydisRegister reg;	 /* the register with `loaded` */
 };
 
-static void flag__next(struct flag *f, const struct code *c, size_t at, const struct insn *in)
+static void flag__next(struct flag *f, const struct guard_code *c, size_t at, const struct insn *in)
 {
 	uint64_t addr = fixed_address(c, at, in, in->d.mnemonic == ZYDIS_MNEMONIC_CMP ? 0 : 1);
 
@@ -91,12 +86,12 @@ static void flag__next(struct flag *f, const struct code *c, size_t at, const st
 }
 
 /* Does the code at `at` take that address and call, within a few instructions? */
-static int is_taken(const struct code *c, size_t at, uint64_t guard)
+static int is_taken(const struct guard_code *c, size_t at, uint64_t guard)
 {
 	int has_address = 0;
 	struct insn in;
 
-	for (int n = 0; n < SLOW_INSNS_MAX && !code__decode(c, at, &in); n++, at += in.d.length) {
+	for (int n = 0; n < SLOW_INSNS_MAX && !guard_code__decode(c, at, &in); n++, at += in.d.length) {
 		if (in.d.mnemonic == ZYDIS_MNEMONIC_LEA)
 			has_address |= fixed_address(c, at, &in, 1) == guard;
 		else if (in.d.meta.category == ZYDIS_CATEGORY_CALL)
@@ -108,7 +103,7 @@ static int is_taken(const struct code *c, size_t at, uint64_t guard)
 }
 
 /* The target if the byte is zero; len: outside of the function. */
-static size_t zero_path(const struct code *c, size_t at, const struct insn *in)
+static size_t zero_path(const struct guard_code *c, size_t at, const struct insn *in)
 {
 	size_t next = at + in->d.length;
 	uint64_t to;
@@ -121,14 +116,14 @@ static size_t zero_path(const struct code *c, size_t at, const struct insn *in)
 
 int guard_find(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t *ret_vaddr)
 {
-	struct code c = { .at = code, .len = len, .vaddr = vaddr };
+	struct guard_code c = { .at = code, .len = len, .vaddr = vaddr };
 	struct flag f = { 0 };
 	struct insn in;
 	size_t at = 0;
 
 	if (!ZYAN_SUCCESS(ZydisDecoderInit(&c.dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
 		return -ENOENT;
-	for (int n = 0; n < LINE_INSNS_MAX && !code__decode(&c, at, &in); n++, at += in.d.length) {
+	for (int n = 0; n < LINE_INSNS_MAX && !guard_code__decode(&c, at, &in); n++, at += in.d.length) {
 		if (in.d.meta.category == ZYDIS_CATEGORY_RET || in.d.meta.category == ZYDIS_CATEGORY_UNCOND_BR)
 			break;
 		if (in.d.meta.category != ZYDIS_CATEGORY_COND_BR) {

@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <Zydis/Zydis.h>
+#include "arch/x86_64/insn.h"
 
 #define WALK_BYTES_MAX 255 /* struct site keeps the distance in 8 bits */
 #define SCAN_BYTES_MAX (64u << 10)
@@ -40,11 +40,6 @@ static const uint8_t arg_regs[MT_ARG_REGS] = {
 };
 
 /* --- decoding --------------------------------------------------------------------------------------- */
-
-struct insn {
-	ZydisDecodedInstruction d;
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-};
 
 static int decode(const uint8_t *code, size_t len, struct insn *ret)
 {

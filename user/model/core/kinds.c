@@ -63,7 +63,7 @@ static unsigned median_of(const uint32_t *h, unsigned from, unsigned to)
 	return to;
 }
 
-struct range {
+struct bucket_range {
 	unsigned from, to;
 };
 
@@ -74,7 +74,7 @@ static bool is_kind(uint64_t steps, uint64_t all, bool is_traced)
 
 /* Stretches are VALLEY buckets. */
 struct stretches {
-	struct range r;
+	struct bucket_range r;
 	uint64_t below[KINDS_BUCKETS + 1]; /* steps in buckets before this one */
 	uint64_t left[KINDS_BUCKETS + 1];  /* in the fullest stretch that ends here or before */
 	uint64_t right[KINDS_BUCKETS + 1]; /* … that begins here or later */
@@ -85,7 +85,7 @@ static uint64_t stretches__at(const struct stretches *s, unsigned at)
 	return s->below[at + VALLEY] - s->below[at];
 }
 
-static void stretches__fill(struct stretches *s, const uint32_t *h, struct range r)
+static void stretches__fill(struct stretches *s, const uint32_t *h, struct bucket_range r)
 {
 	*s = (struct stretches){ .r = r };
 	for (unsigned i = r.from; i < r.to; i++)
@@ -115,7 +115,7 @@ static bool is_valley(const struct stretches *s, unsigned at, uint64_t all, bool
 }
 
 /* The emptiest stretch with a kind on both sides: where the second one begins; 0: there is none. */
-static unsigned valley_of(const uint32_t *h, struct range r, uint64_t all, bool is_traced)
+static unsigned valley_of(const uint32_t *h, struct bucket_range r, uint64_t all, bool is_traced)
 {
 	uint64_t best = UINT64_MAX;
 	unsigned ret = 0, last = 0;
@@ -135,12 +135,12 @@ static unsigned valley_of(const uint32_t *h, struct range r, uint64_t all, bool 
 	return ret ? (ret + last) / 2 + VALLEY / 2 : 0;
 }
 
-static unsigned split(const uint32_t *h, bool is_traced, struct range ret[KINDS_MAX])
+static unsigned split(const uint32_t *h, bool is_traced, struct bucket_range ret[KINDS_MAX])
 {
 	uint64_t all = sum_of(h, 0, KINDS_BUCKETS);
 	unsigned cnt = all > 0;
 
-	ret[0] = (struct range){ 0, KINDS_BUCKETS };
+	ret[0] = (struct bucket_range){ 0, KINDS_BUCKETS };
 	for (unsigned i = 0; i < cnt && cnt < KINDS_MAX;) {
 		unsigned at = valley_of(h, ret[i], all, is_traced);
 
@@ -149,7 +149,7 @@ static unsigned split(const uint32_t *h, bool is_traced, struct range ret[KINDS_
 			continue;
 		}
 		memmove(&ret[i + 2], &ret[i + 1], (cnt - i - 1) * sizeof(*ret));
-		ret[i + 1] = (struct range){ at, ret[i].to };
+		ret[i + 1] = (struct bucket_range){ at, ret[i].to };
 		ret[i].to = at;
 		cnt++;
 	}
@@ -221,7 +221,7 @@ static void match_nearest(const struct kinds_of_marks *m, struct kind *v, unsign
 }
 
 /* As many groups of traced steps as kinds, and each could be its kind's, slower. */
-static bool match_by_order(const struct kinds_of_marks *m, struct kind *v, unsigned cnt, const struct range *traced)
+static bool match_by_order(const struct kinds_of_marks *m, struct kind *v, unsigned cnt, const struct bucket_range *traced)
 {
 	for (unsigned i = 0; i < cnt; i++) {
 		int slower = (int)median_of(m->traced, traced[i].from, traced[i].to) -
@@ -240,11 +240,11 @@ static bool match_by_order(const struct kinds_of_marks *m, struct kind *v, unsig
 /* Those of one number of regions, by duration. */
 static unsigned find_in(const struct kinds_of_marks *m, struct kind ret[KINDS_MAX])
 {
-	struct range watched[KINDS_MAX], traced[KINDS_MAX];
+	struct bucket_range watched[KINDS_MAX], traced[KINDS_MAX];
 	unsigned cnt = split(m->watched, false, watched), traced_cnt = split(m->traced, true, traced);
 
 	if (!cnt) {
-		watched[0] = (struct range){ 0, KINDS_BUCKETS };
+		watched[0] = (struct bucket_range){ 0, KINDS_BUCKETS };
 		cnt = traced_cnt > 0;
 	}
 	for (unsigned i = 0; i < cnt; i++)

@@ -103,7 +103,7 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 	f = graph__at(g, num);
 	*f = (struct fblock){ .id = b->id, .size = b->size, .blk = b, .dev = d, .spans_cnt = 1 };
 	f->spans = &f->one;
-	f->one = (struct span){
+	f->one = (struct label_span){
 		/* a block from before a window is counted from its begin on */
 		.ts_ns = b->allocated_ts_ns > *g->env.start_ts_ns ? b->allocated_ts_ns : *g->env.start_ts_ns,
 		.epoch = b->id <= d->peak_blocks.last_id && d->epoch ? d->epoch - 1 : d->epoch,
@@ -117,7 +117,7 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 	return f;
 }
 
-static bool is_at_peak(const struct fblock *f, const struct span *s, const struct span *next)
+static bool is_at_peak(const struct fblock *f, const struct label_span *s, const struct label_span *next)
 {
 	uint64_t end_epoch = next ? next->epoch : f->blk ? UINT64_MAX : f->end_epoch;
 
@@ -127,7 +127,7 @@ static bool is_at_peak(const struct fblock *f, const struct span *s, const struc
 static void fblock__plain_at_peak(const struct fblock *f, int64_t moved[CAT_MAX])
 {
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
-		const struct span *s = &f->spans[i], *next = i + 1u < f->spans_cnt ? s + 1 : NULL;
+		const struct label_span *s = &f->spans[i], *next = i + 1u < f->spans_cnt ? s + 1 : NULL;
 		uint8_t to = fblock__plain(f, s->shown);
 
 		if (to == s->shown || !is_at_peak(f, s, next))
@@ -196,7 +196,7 @@ struct fblock *graph__each(const struct graph *g, uint32_t *num)
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
 {
 	const struct fblock *f = graph__find(g, id);
-	const struct span *s = f ? &f->spans[f->spans_cnt - 1] : NULL;
+	const struct label_span *s = f ? &f->spans[f->spans_cnt - 1] : NULL;
 
 	if (!f)
 		return false;
@@ -227,7 +227,7 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 }
 
 /* Moves a span's bytes and byte·time. `until`: its end; last: it is the block's present label. */
-static void fblock__move(struct graph *g, struct fblock *f, struct span *s, const struct span *next, uint8_t to)
+static void fblock__move(struct graph *g, struct fblock *f, struct label_span *s, const struct label_span *next, uint8_t to)
 {
 	uint64_t now = gaps__clock(g->env.gaps, *g->env.now_ns);
 	uint64_t end = next ? next->ts_ns : f->blk ? *g->env.now_ns : f->end_ns;
@@ -260,7 +260,7 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 void fblock__refresh(struct graph *g, struct fblock *f)
 {
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
-		struct span *s = &f->spans[i], *next = i + 1u < f->spans_cnt ? s + 1 : NULL;
+		struct label_span *s = &f->spans[i], *next = i + 1u < f->spans_cnt ? s + 1 : NULL;
 		uint8_t to = fblock__cat(f, s);
 
 		if (to != s->shown) {
@@ -274,7 +274,7 @@ void fblock__refresh(struct graph *g, struct fblock *f)
 uint8_t graph__lasting(const struct graph *g, uint64_t id)
 {
 	const struct fblock *f = graph__find(g, id);
-	const struct span *longest = NULL;
+	const struct label_span *longest = NULL;
 	uint64_t most = 0;
 
 	for (unsigned i = 0; f && i < f->spans_cnt; i++) {
@@ -330,7 +330,7 @@ void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal)
 		f->expected = (uint8_t)(h->cat + 1);
 }
 
-struct span *fblock__span(struct fblock *f, uint32_t ver)
+struct label_span *fblock__span(struct fblock *f, uint32_t ver)
 {
 	unsigned i = f->spans_cnt;
 
@@ -339,7 +339,7 @@ struct span *fblock__span(struct fblock *f, uint32_t ver)
 	return &f->spans[i - 1];
 }
 
-static void span__drop(struct fblock *f, unsigned i)
+static void label_span__drop(struct fblock *f, unsigned i)
 {
 	memmove(&f->spans[i], &f->spans[i + 1], (f->spans_cnt - i - 1u) * sizeof(*f->spans));
 	f->spans_cnt--;
@@ -348,11 +348,11 @@ static void span__drop(struct fblock *f, unsigned i)
 /* Room for one more: two neighbours with the same label become one, else the two oldest. */
 static void fblock__squeeze(struct graph *g, struct fblock *f)
 {
-	struct span *s = f->spans;
+	struct label_span *s = f->spans;
 
 	for (unsigned i = 1; i < f->spans_cnt; i++) {
 		if (s[i].cat == s[i - 1].cat && s[i].shown == s[i - 1].shown && s[i].guess == s[i - 1].guess) {
-			span__drop(f, i);
+			label_span__drop(f, i);
 			return;
 		}
 	}
@@ -360,12 +360,12 @@ static void fblock__squeeze(struct graph *g, struct fblock *f)
 		fblock__move(g, f, &s[0], &s[1], s[1].shown);
 	s[0].cat = s[1].cat;
 	s[0].guess = s[1].guess;
-	span__drop(f, 1);
+	label_span__drop(f, 1);
 }
 
 static bool fblock__room(struct graph *g, struct fblock *f)
 {
-	struct span *spans;
+	struct label_span *spans;
 
 	if (f->spans != &f->one) {
 		if (f->spans_cnt == SPANS_MAX)
@@ -384,7 +384,7 @@ static bool fblock__room(struct graph *g, struct fblock *f)
 
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
 {
-	struct span *last = &f->spans[f->spans_cnt - 1];
+	struct label_span *last = &f->spans[f->spans_cnt - 1];
 	uint64_t end = f->blk ? *g->env.now_ns : f->end_ns;
 
 	if (f->ver == UINT32_MAX)
@@ -393,7 +393,7 @@ void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
 	if (!(f->flags & (FB_STRONG | FB_TEMP | FB_WEAK)) && fblock__room(g, f)) {
 		last = &f->spans[f->spans_cnt - 1];
 		ts_ns = ts_ns < last->ts_ns ? last->ts_ns : ts_ns > end ? end : ts_ns;
-		f->spans[f->spans_cnt++] = (struct span){
+		f->spans[f->spans_cnt++] = (struct label_span){
 			.ts_ns = ts_ns, .ver = f->ver, .guess = last->cat ? last->cat : last->guess,
 			.shown = last->shown, .bwd = bwd,
 			.epoch = f->blk ? f->dev->epoch : f->end_epoch,
@@ -429,7 +429,7 @@ static void fblock__check(const struct graph *g, const struct fblock *f)
 	mt_check(!f->blk || f->blk->cat == f->spans[f->spans_cnt - 1].shown);
 	mt_check(f->spans[0].ver == 0);
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
-		const struct span *s = &f->spans[i];
+		const struct label_span *s = &f->spans[i];
 
 		mt_check(s->ver <= f->ver && s->shown < CAT_MAX && s->shown == fblock__cat(f, s));
 		mt_check(!i || (s[-1].ver < s->ver && s[-1].ts_ns <= s->ts_ns && s[-1].epoch <= s->epoch));

@@ -59,7 +59,7 @@ static bool is_updated_data(const struct fblock *f)
 }
 
 /* Of blocks that an operator was given. In order: those with a role, named ones, lasting ones. */
-static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t cat)
+static uint8_t class_of(const struct fblock *f, const struct label_span *s, uint8_t cat)
 {
 	bool trained = f->flags & FB_ACC, role = f->flags & KNOWN_BY_ROLE;
 
@@ -137,7 +137,7 @@ uint8_t fblock__plain(const struct fblock *f, uint8_t cat)
 	return class_of_made(f, cat);
 }
 
-static uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat)
+static uint8_t fblock__class(const struct fblock *f, const struct label_span *s, uint8_t cat)
 {
 	uint8_t is = f->marks & FM_FSDP ? class_of_fsdp(f) : CAT_MAX;
 
@@ -154,7 +154,7 @@ static uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8
 }
 
 /* By the data flow. */
-static uint8_t flow_cat(const struct fblock *f, const struct span *s)
+static uint8_t flow_cat(const struct fblock *f, const struct label_span *s)
 {
 	uint8_t made = fblock__made_cat(f);
 	uint32_t fl = f->flags;
@@ -175,7 +175,7 @@ static uint8_t flow_cat(const struct fblock *f, const struct span *s)
 }
 
 /* torch.profiler's category. */
-static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
+static uint8_t fblock__compat(const struct fblock *f, const struct label_span *s)
 {
 	uint8_t cat = flow_cat(f, s);
 
@@ -188,17 +188,17 @@ static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
 	return cat;
 }
 
-uint8_t fblock__cat(const struct fblock *f, const struct span *s)
+uint8_t fblock__cat(const struct fblock *f, const struct label_span *s)
 {
 	uint8_t cat = fblock__compat(f, s);
 
 	return f->marks ? fblock__class(f, s, cat) : cat;
 }
 
-uint8_t fblock__settled(const struct fblock *f, const struct span *s)
+uint8_t fblock__settled(const struct fblock *f, const struct label_span *s)
 {
 	struct fblock sure = *f;
-	struct span label = *s;
+	struct label_span label = *s;
 
 	sure.flags |= FB_STALE;
 	sure.expected = 0;

@@ -80,7 +80,7 @@ static void graph__label_input(struct graph *g, struct fblock *f, uint32_t ver, 
 	bool changed = false;
 
 	for (unsigned i = 0; i < f->spans_cnt && f->spans[i].ver <= ver; i++) {
-		struct span *s = &f->spans[i];
+		struct label_span *s = &f->spans[i];
 
 		/* an activation that does not flow is an input's copy, which is an input if it is used */
 		if (s->bwd || (s->cat && s->cat != CAT_ACTIVATION))
@@ -113,7 +113,7 @@ static void fblock__add_source(struct fblock *f, const struct edge *e)
 	if (!f->sources)
 		f->sources = malloc(SOURCES_MAX * sizeof(*f->sources));
 	if (f->sources)
-		f->sources[f->sources_cnt++] = (struct source){ e->id, e->ver };
+		f->sources[f->sources_cnt++] = (struct tensor_source){ e->id, e->ver };
 }
 
 static bool is_out(const struct edge *e)
@@ -222,7 +222,7 @@ static void node__forward(struct graph *g, const struct fproc *p, const struct f
 	active = of_parts || ((set & ROOTS) && !(set & ~FORWARD));
 	for (uint32_t i = 0; active && i < n->edges_cnt; i++) {
 		struct fblock *f = is_out(&e[i]) ? graph__find(g, e[i].id) : NULL;
-		struct span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
+		struct label_span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
 
 		if (sp && !sp->cat && !(f->flags & FB_STATE) && (!of_parts || is_fresh(p, f, n))) {
 			if (fproc__computes_on_parts(g, p)) /* its users may be such calls, too */
@@ -239,7 +239,7 @@ static void node__backward(struct graph *g, const struct fnode *n, const struct 
 		struct fblock *f = is_out(&e[i]) ? graph__find(g, e[i].id) : NULL;
 		bool bumped = e[i].flags & EDGE_BUMPED;
 		uint8_t was;
-		struct span *s;
+		struct label_span *s;
 
 		if (!f)
 			continue;
@@ -288,7 +288,7 @@ static void node__outs(struct graph *g, const struct fnode *n, const struct edge
 {
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		struct fblock *f = is_out(&e[i]) ? graph__find(g, e[i].id) : NULL;
-		struct span *s;
+		struct label_span *s;
 
 		if (!f)
 			continue;
@@ -504,7 +504,7 @@ void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e)
  * The label it had when seen late: later versions may depend on a parameter (an average of weights is written from them), this
  * one did not.
  */
-static bool is_first_input(const struct fblock *f, const struct span *s)
+static bool is_first_input(const struct fblock *f, const struct label_span *s)
 {
 	return s->ver == 0 && s->cat == CAT_INPUT && (f->flags & (FB_LATE | FB_FLOWS)) == (FB_LATE | FB_FLOWS);
 }

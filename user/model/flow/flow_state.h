@@ -80,7 +80,7 @@ struct rounds {
 };
 
 /* A run of versions with one label. Bytes move between categories by span. */
-struct span {
+struct label_span {
 	uint64_t ts_ns, epoch; /* when it began; peaks of the device until then */
 	uint32_t ver;	       /* its first version */
 	uint8_t cat;	       /* as decided by version, 0 = not */
@@ -89,7 +89,7 @@ struct span {
 	uint8_t bwd;	       /* made by a backward node */
 };
 
-struct source {
+struct tensor_source {
 	uint64_t id;
 	uint32_t ver;
 };
@@ -102,9 +102,9 @@ struct fblock {
 	uint64_t end_ns, end_epoch; /* of a freed one */
 	uint64_t allocated_node, mark_node;
 	uint64_t used_node; /* a node that used it as a weight; of a freed one: the last node at its free */
-	struct span *spans; /* &one, or SPANS_MAX of room */
-	struct span one;
-	struct source *sources; /* SOURCES_MAX of room, or NULL */
+	struct label_span *spans; /* &one, or SPANS_MAX of room */
+	struct label_span one;
+	struct tensor_source *sources; /* SOURCES_MAX of room, or NULL */
 	uint32_t ver, flags;
 	uint32_t mark_edge;
 	uint32_t acc_step, used_step, end_step;
@@ -115,7 +115,7 @@ struct fblock {
 	uint8_t expected; /* category + 1 that such blocks had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;
 	uint8_t said; /* Python's word, enum ev_tensor; 0: none */
-	uint8_t made; /* its relation to generated code: enum ev_place, enum made */
+	uint8_t made; /* its relation to generated code: enum ev_place, enum block_made */
 	bool bare; /* allocated in forward, by a call whose tensors were not seen */
 	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
 	bool said_rests; /* … and none comes for it: a parameter that asks for no gradient */
@@ -269,7 +269,7 @@ struct fthread {
 };
 
 /* Beside enum ev_place, of blocks that no line of generated code allocated. */
-enum made {
+enum block_made {
 	MADE_LEFT = 1 << 4,  /* left by an operator that was given what a generated forward made, or freed by backward */
 	MADE_GIVEN = 1 << 5, /* it was there when a generated forward began */
 	MADE_OF_PARTS = 1 << 6, /* by a call in a module's forward whose tensors are not seen (flow_wrapped.c) */
@@ -344,10 +344,10 @@ void fblock__made_freed(const struct graph *g, struct fblock *f, const struct ft
 
 /* flow_label.c */
 uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
-uint8_t fblock__cat(const struct fblock *f, const struct span *s);
+uint8_t fblock__cat(const struct fblock *f, const struct label_span *s);
 /* The plain category for cat, torch.profiler's (graph__plain()). */
 uint8_t fblock__plain(const struct fblock *f, uint8_t cat);
-uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
+uint8_t fblock__settled(const struct fblock *f, const struct label_span *s); /* its label without guesses */
 
 /* flow_blocks.c */
 struct fblock *graph__find(const struct graph *g, uint64_t id); /* NULL: none, or its label is settled */
@@ -356,7 +356,7 @@ void graph__remove(struct graph *g, struct fblock *f);
 struct fblock *graph__each(const struct graph *g, uint32_t *num); /* *num starts at 0; NULL ends it */
 void fblock__refresh(struct graph *g, struct fblock *f); /* after any change of label: bytes move */
 void fblock__end(struct graph *g, struct fblock *f);	 /* its block ends now */
-struct span *fblock__span(struct fblock *f, uint32_t ver);
+struct label_span *fblock__span(struct fblock *f, uint32_t ver);
 /* A new version that began at ts_ns. */
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
 bool ids__push(struct ids *ids, uint64_t id, uint32_t max);

@@ -18,12 +18,12 @@
 
 static void wrapped__put(struct map *m, uint64_t key) /* all there is room for */
 {
-	struct row {
+	struct wrapped_key {
 		uint64_t key;
 	};
 
 	if (!m->size)
-		*m = MAP_OF(struct row);
+		*m = MAP_OF(struct wrapped_key);
 	if (m->cnt < WRAPPED_MAX || map__find(m, key))
 		(void)map__put(m, key);
 }

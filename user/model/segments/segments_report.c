@@ -12,24 +12,24 @@
 #include "model/core/check.h"
 #include "model/segments/segments_state.h"
 
-struct range { /* begins with start: u64_cmp */
+struct addr_range { /* begins with start: u64_cmp */
 	uint64_t start, end;
 };
 
-struct ranges {
-	struct range *v;
+struct addr_ranges {
+	struct addr_range *v;
 	size_t cnt, cap;
 };
 
-static bool ranges__push(struct ranges *r, uint64_t start, uint64_t end)
+static bool addr_ranges__push(struct addr_ranges *r, uint64_t start, uint64_t end)
 {
 	if (!array_has_room(r->v, r->cnt, r->cap, 256))
 		return false;
-	r->v[r->cnt++] = (struct range){ start, end };
+	r->v[r->cnt++] = (struct addr_range){ start, end };
 	return true;
 }
 
-static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uint8_t dev, struct ranges *ret,
+static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uint8_t dev, struct addr_ranges *ret,
 		      uint64_t *rounding)
 {
 	const struct block *b;
@@ -43,12 +43,12 @@ static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uin
 			continue;
 		a = seg_proc__find_asked(p, b->ptr);
 		*rounding += a && a->size < b->size ? b->size - a->size : 0;
-		if (!ranges__push(ret, b->ptr, b->ptr + b->size))
+		if (!addr_ranges__push(ret, b->ptr, b->ptr + b->size))
 			return false;
 	}
 	for (size_t i = 0; i < p->late_cnt; i++)
 		if (p->late[i].size && p->late[i].dev == dev && p->late[i].size <= UINT64_MAX - p->late[i].ptr &&
-		    !ranges__push(ret, p->late[i].ptr, p->late[i].ptr + p->late[i].size))
+		    !addr_ranges__push(ret, p->late[i].ptr, p->late[i].ptr + p->late[i].size))
 			return false;
 	if (ret->cnt)
 		qsort(ret->v, ret->cnt, sizeof(*ret->v), u64_cmp);
@@ -61,7 +61,7 @@ struct stretch {
 	uint32_t blocks;
 };
 
-static struct stretch stretch_of(const struct ranges *blocks, size_t *at, uint64_t start, uint64_t end)
+static struct stretch stretch_of(const struct addr_ranges *blocks, size_t *at, uint64_t start, uint64_t end)
 {
 	struct stretch ret = { 0 };
 	uint64_t upto = start;
@@ -69,7 +69,7 @@ static struct stretch stretch_of(const struct ranges *blocks, size_t *at, uint64
 	while (*at < blocks->cnt && blocks->v[*at].end <= start)
 		++*at;
 	for (; *at < blocks->cnt && blocks->v[*at].start < end; ++*at) {
-		const struct range *b = &blocks->v[*at];
+		const struct addr_range *b = &blocks->v[*at];
 
 		ret.blocks++;
 		if (b->start > upto) {
@@ -154,7 +154,7 @@ static void add_object(struct report_segments *ret, const struct object *o, uint
 		ret->communication += o->size;
 }
 
-static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
+static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint8_t dev, const struct addr_ranges *blocks)
 {
 	size_t at = 0;
 
@@ -194,7 +194,7 @@ static bool has_any(const struct seg_proc *p, uint8_t dev)
 int segments__report(const struct segments *s, uint8_t dev, const struct blocks *blocks, struct report_segments *ret)
 {
 	const struct sums *u = segments__find_sums(s, dev);
-	struct ranges of = { 0 };
+	struct addr_ranges of = { 0 };
 	int r = 0;
 
 	*ret = (struct report_segments){ 0 };
@@ -229,13 +229,13 @@ int segments__report(const struct segments *s, uint8_t dev, const struct blocks 
 
 /* --- the largest ------------------------------------------------------------------------------------------ */
 
-struct rows {
+struct largest_rows {
 	struct report_seg_row *v;
 	size_t cnt, max;
 };
 
 /* Kept in order: of the many small ones most fall out at once. */
-static void rows__add(struct rows *rows, const struct report_seg_row *row)
+static void largest_rows__add(struct largest_rows *rows, const struct report_seg_row *row)
 {
 	size_t i = rows->cnt;
 
@@ -250,7 +250,8 @@ static void rows__add(struct rows *rows, const struct report_seg_row *row)
 	rows->v[i] = *row;
 }
 
-static void rows__add_proc(struct rows *rows, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
+static void largest_rows__add_proc(struct largest_rows *rows, const struct seg_proc *p, uint8_t dev,
+				   const struct addr_ranges *blocks)
 {
 	size_t at = 0;
 
@@ -264,20 +265,19 @@ static void rows__add_proc(struct rows *rows, const struct seg_proc *p, uint8_t 
 		if (first->dev != dev || first->waits)
 			continue;
 		s = stretch_of(blocks, &at, first->addr, end);
-		rows__add(rows, &(struct report_seg_row){ .addr = first->addr, .size = size, .used = size - s.free_bytes,
-							  .largest_free = s.largest_free, .blocks = s.blocks, .pid = p->pid,
-							  .dev = dev, .kind = first->kind, .is_cached = first->cached,
-							  .is_comm = first->comm || (o && o->comm),
-							  .is_private = pool != NULL,
-							  .pool_id = { pool ? pool->id[0] : 0, pool ? pool->id[1] : 0 } });
+		largest_rows__add(rows, &(struct report_seg_row){
+			.addr = first->addr, .size = size, .used = size - s.free_bytes, .largest_free = s.largest_free,
+			.blocks = s.blocks, .pid = p->pid, .dev = dev, .kind = first->kind, .is_cached = first->cached,
+			.is_comm = first->comm || (o && o->comm), .is_private = pool != NULL,
+			.pool_id = { pool ? pool->id[0] : 0, pool ? pool->id[1] : 0 } });
 	}
 }
 
 int segments__rows(const struct segments *s, const struct blocks *blocks, uint32_t pid, int dev, size_t top,
 		   struct report_seg_row **ret, size_t *ret_cnt)
 {
-	struct rows rows = { .v = calloc(top ? top : 1, sizeof(*rows.v)), .max = top };
-	struct ranges of = { 0 };
+	struct largest_rows rows = { .v = calloc(top ? top : 1, sizeof(*rows.v)), .max = top };
+	struct addr_ranges of = { 0 };
 	uint64_t rounding = 0;
 	int r = rows.v ? 0 : -ENOMEM;
 
@@ -286,7 +286,7 @@ int segments__rows(const struct segments *s, const struct blocks *blocks, uint32
 			if ((pid && s->procs[i]->pid != pid) || (dev >= 0 && s->sums[k]->dev != dev))
 				continue;
 			if (blocks_of(blocks, s->procs[i], s->sums[k]->dev, &of, &rounding))
-				rows__add_proc(&rows, s->procs[i], s->sums[k]->dev, &of);
+				largest_rows__add_proc(&rows, s->procs[i], s->sums[k]->dev, &of);
 			else
 				r = -ENOMEM;
 		}
@@ -337,7 +337,7 @@ static bool pools__add_proc(struct pools *to, const struct seg_proc *p)
 }
 
 /* `of`: the process's own rows. */
-static void add_segments(struct report_pool *of, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
+static void add_segments(struct report_pool *of, const struct seg_proc *p, uint8_t dev, const struct addr_ranges *blocks)
 {
 	size_t at = 0;
 
@@ -367,7 +367,7 @@ int segments__pools(const struct segments *s, const struct blocks *blocks, uint6
 		    struct report_pool **ret, size_t *ret_cnt)
 {
 	struct pools all = { 0 };
-	struct ranges of = { 0 };
+	struct addr_ranges of = { 0 };
 	uint64_t rounding = 0;
 	size_t kept = 0;
 	bool is_ok = true;

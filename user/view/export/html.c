@@ -12,7 +12,7 @@
 
 #include "timeline/sieve.h"
 #include "view/export.h"
-#include "view/fold/chosen.h"
+#include "view/fold/peak_moment.h"
 #include "view/fold/feed.h"
 #include "view/page/html_doc.h"
 #include "view/page/html_page.h"
@@ -31,7 +31,7 @@ struct export_ctx {
 	struct html_doc doc;
 	const struct tl_event *ev; /* the decision that feed is at */
 	uint32_t buckets, near;
-	struct chosen chosen; /* of to.at */
+	struct peak_moment chosen; /* of to.at */
 	int in_gap;
 	int err;
 };
@@ -92,7 +92,7 @@ static void choose(struct export_ctx *c, const struct lane *l, const struct live
 {
 	uint64_t allocated = ch->from == CAT_MAX ? ch->b->size : 0, died = ch->to == CAT_MAX ? ch->b->size : 0;
 
-	if (c->to.at && l->dev == c->to.at->dev && chosen__move(&c->chosen, allocated, died, ts_ns))
+	if (c->to.at && l->dev == c->to.at->dev && peak_moment__move(&c->chosen, allocated, died, ts_ns))
 		hold(c);
 }
 
@@ -176,7 +176,7 @@ static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 	c->in_gap = ev->version != 0;
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
 		moments__gap(c->doc.lanes[i].moments, ev->ts_ns, c->in_gap);
-	if (c->to.at && chosen__gap(&c->chosen, c->in_gap, ev->ts_ns))
+	if (c->to.at && peak_moment__gap(&c->chosen, c->in_gap, ev->ts_ns))
 		hold(c);
 }
 
@@ -196,7 +196,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		c->doc.first_ts_ns = ev->ts_ns;
 	c->ev = ev;
 	c->doc.events++;
-	if (c->to.at && chosen__opens(&c->chosen, ev->ts_ns))
+	if (c->to.at && peak_moment__opens(&c->chosen, ev->ts_ns))
 		hold(c);
 	r = feed__event(c->feed, ev);
 	put_phase(c, ev);
@@ -273,7 +273,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	c->doc.recording = to->recording;
 	c->doc.at = to->at;
 	if (to->at)
-		c->chosen = (struct chosen){ .span = &to->at->sieve->span, .around_ns = to->at->peak_ns };
+		c->chosen = (struct peak_moment){ .span = &to->at->sieve->span, .around_ns = to->at->peak_ns };
 	share_out(c);
 	return begin_parts(c) ? -ENOMEM : 0;
 }
@@ -285,7 +285,7 @@ static int end(struct export_ctx *c, const struct report *r)
 	if (!r)
 		return c->err;
 	feed__end(c->feed);
-	if (c->to.at && chosen__opens(&c->chosen, UINT64_MAX))
+	if (c->to.at && peak_moment__opens(&c->chosen, UINT64_MAX))
 		hold(c);
 	c->doc.at_ts_ns = c->chosen.ts_ns;
 	heapsum__end(c->doc.heap);

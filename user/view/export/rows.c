@@ -33,7 +33,7 @@ void export_rows__done(struct export_ctx *c)
 /* --- --sort ------------------------------------------------------------------------------------------------- */
 
 /* Frames of stacks, to which lines refer, come before all; lines without the sort key come after all. */
-enum place { PLACE_FRAMES, PLACE_SORTED, PLACE_REST };
+enum row_place { PLACE_FRAMES, PLACE_SORTED, PLACE_REST };
 
 int export_rows__begin(struct export_ctx *c)
 {

@@ -7,14 +7,15 @@
 #include "base/array.h"
 #include "base/spool.h"
 
-struct row {
+struct host_row {
 	uint64_t number, addr, size;
 	uint32_t where; /* its process, as frames */
 };
 
 void snaphost__init(struct snaphost *h, struct snapframes *frames, int is_pickle, uint32_t *next_ref)
 {
-	*h = (struct snaphost){ .frames = frames, .next_ref = next_ref, .is_pickle = is_pickle, .pinned = MAP_OF(struct row) };
+	*h = (struct snaphost){ .frames = frames, .next_ref = next_ref, .is_pickle = is_pickle,
+				 .pinned = MAP_OF(struct host_row) };
 }
 
 void snaphost__done(struct snaphost *h)
@@ -25,7 +26,7 @@ void snaphost__done(struct snaphost *h)
 	map__done(&h->pinned);
 }
 
-static int put_entry(struct snaphost *h, enum word action, const struct row *row, uint64_t us)
+static int put_entry(struct snaphost *h, enum word action, const struct host_row *row, uint64_t us)
 {
 	struct snapwrite *w = &h->w;
 
@@ -52,7 +53,7 @@ static int put_entry(struct snaphost *h, enum word action, const struct row *row
 
 int snaphost__event(struct snaphost *h, const struct tl_event *ev, uint64_t us)
 {
-	struct row *row = ev->version ? map__put(&h->pinned, ev->id) : map__find(&h->pinned, ev->id);
+	struct host_row *row = ev->version ? map__put(&h->pinned, ev->id) : map__find(&h->pinned, ev->id);
 	struct where where = { 0 };
 	int r;
 
@@ -72,12 +73,12 @@ int snaphost__event(struct snaphost *h, const struct tl_event *ev, uint64_t us)
 
 static int put_segments(struct snaphost *h, struct snapwrite *w)
 {
-	struct row *rows = calloc(h->pinned.cnt + 1, sizeof(*rows));
+	struct host_row *rows = calloc(h->pinned.cnt + 1, sizeof(*rows));
 
 	if (!rows)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < h->pinned.cnt; i++)
-		rows[i] = *(struct row *)map__at(&h->pinned, i);
+		rows[i] = *(struct host_row *)map__at(&h->pinned, i);
 	qsort(rows, h->pinned.cnt, sizeof(*rows), u64_cmp);
 	for (uint32_t i = 0; i < h->pinned.cnt; i++) {
 		snapwrite__item(w);

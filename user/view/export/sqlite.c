@@ -19,7 +19,7 @@
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/export/sqlite_schema.h"
-#include "view/fold/chosen.h"
+#include "view/fold/peak_moment.h"
 #include "view/fold/feed.h"
 #include "view/fold/highest.h"
 #include "view/report_words.h"
@@ -80,7 +80,7 @@ struct export_ctx {
 		struct highest highest;
 		uint64_t event;
 	} devs[256];
-	struct chosen chosen; /* of to->at */
+	struct peak_moment chosen; /* of to->at */
 	uint64_t at_event;    /* the last one up to that moment */
 	uint64_t gap_ns; /* of its begin, epoch; 0: none is open */
 	int err;
@@ -251,7 +251,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 	}
 	if (highest__move(&c->devs[l->dev].highest, allocated, died, ts_ns, report_peak_ts_ns(c->to->report, l->dev)))
 		c->devs[l->dev].event = c->event_id;
-	if (c->to->at && l->dev == c->to->at->dev && chosen__move(&c->chosen, allocated, died, ts_ns))
+	if (c->to->at && l->dev == c->to->at->dev && peak_moment__move(&c->chosen, allocated, died, ts_ns))
 		c->at_event = c->event_id;
 }
 
@@ -282,7 +282,7 @@ static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 	for (unsigned i = 0; i < sizeof(c->devs) / sizeof(c->devs[0]); i++)
 		if (highest__gap(&c->devs[i].highest, ev->version, ev->ts_ns))
 			c->devs[i].event = c->event_id;
-	if (c->to->at && chosen__gap(&c->chosen, ev->version, ev->ts_ns))
+	if (c->to->at && peak_moment__gap(&c->chosen, ev->version, ev->ts_ns))
 		c->at_event = c->event_id;
 }
 
@@ -399,7 +399,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		start(c, ev, epoch_off_ns);
 	if (ev->kind == TL_NODE || ev->kind == TL_FINAL)
 		return 0;
-	if (c->to->at && chosen__opens(&c->chosen, ev->ts_ns))
+	if (c->to->at && peak_moment__opens(&c->chosen, ev->ts_ns))
 		c->at_event = c->event_id;
 	if (ev->kind == TL_GAP)
 		on_gap(c, ev);
@@ -514,7 +514,7 @@ static void put_held(struct export_ctx *c)
 	const struct export_at *at = c->to->at;
 	char dev[16];
 
-	if (chosen__opens(&c->chosen, UINT64_MAX))
+	if (peak_moment__opens(&c->chosen, UINT64_MAX))
 		c->at_event = c->event_id;
 	put_meta(c, "at", at->text, 0);
 	put_meta(c, "at_ns", NULL, epoch(c, c->chosen.ts_ns));
@@ -604,7 +604,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 		return -EINVAL;
 	c->to = to;
 	if (to->at)
-		c->chosen = (struct chosen){ .span = &to->at->sieve->span, .around_ns = to->at->peak_ns };
+		c->chosen = (struct peak_moment){ .span = &to->at->sieve->span, .around_ns = to->at->peak_ns };
 	c->op_counts = MAP_OF(struct op_count);
 	c->reported = calloc((LANES_MAX + 256) * (size_t)(CAT_MAX + 1), sizeof(*c->reported));
 	c->dirty = calloc(LANES_MAX + 256, sizeof(*c->dirty));

@@ -47,7 +47,7 @@ struct snap_device {
 };
 
 /* From before the attach; live until the block is seen late or another one lies there. */
-struct before {
+struct preexisting {
 	struct labels_late late;
 	int there;
 };
@@ -61,7 +61,7 @@ struct export_ctx {
 	struct name_cache dev_names;
 	struct snap_device *devices[DEVICES_MAX];
 	unsigned devices_cnt;
-	struct before *before; /* by pid, dev, ptr */
+	struct preexisting *before; /* by pid, dev, ptr */
 	size_t before_cnt;
 	uint64_t left_out; /* decisions of devices beyond the last, and final blocks that lie over others */
 	struct snaphost host;
@@ -121,14 +121,14 @@ static int device_get(struct export_ctx *c, uint32_t pid, uint8_t dev, struct sn
 
 /* --- trace entries ---------------------------------------------------------------------------------- */
 
-struct entry {
+struct trace_entry {
 	enum word action;
 	uint64_t ptr, size, us;
 	uint32_t where; /* snapframes__of's number */
 	uint8_t cat;
 };
 
-static void put_entry(struct export_ctx *c, struct snap_device *d, const struct entry *e)
+static void put_entry(struct export_ctx *c, struct snap_device *d, const struct trace_entry *e)
 {
 	struct snapwrite *w = &d->w;
 	int is_free = e->action == W_FREE_REQUESTED || e->action == W_FREE_COMPLETED;
@@ -156,12 +156,12 @@ static void put_entry(struct export_ctx *c, struct snap_device *d, const struct 
 
 static void put_annotation(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
 {
-	put_entry(c, d, &(struct entry){ W_ANNOTATE, b->ptr, b->size, us, b->tag, b->cat });
+	put_entry(c, d, &(struct trace_entry){ W_ANNOTATE, b->ptr, b->size, us, b->tag, b->cat });
 }
 
 static void put_alloc(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
 {
-	put_entry(c, d, &(struct entry){ W_ALLOC, b->ptr, b->size, us, b->tag, b->cat });
+	put_entry(c, d, &(struct trace_entry){ W_ALLOC, b->ptr, b->size, us, b->tag, b->cat });
 	ranges__add(&d->used, b->ptr, b->size);
 	if (snapframes__is_named(&c->frames, b->tag))
 		put_annotation(c, d, b, us);
@@ -169,30 +169,30 @@ static void put_alloc(struct export_ctx *c, struct snap_device *d, const struct 
 
 static void put_free(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
 {
-	put_entry(c, d, &(struct entry){ W_FREE_REQUESTED, b->ptr, b->size, us, b->tag, b->cat });
-	put_entry(c, d, &(struct entry){ W_FREE_COMPLETED, b->ptr, b->size, us, b->tag, b->cat });
+	put_entry(c, d, &(struct trace_entry){ W_FREE_REQUESTED, b->ptr, b->size, us, b->tag, b->cat });
+	put_entry(c, d, &(struct trace_entry){ W_FREE_COMPLETED, b->ptr, b->size, us, b->tag, b->cat });
 }
 
 /* --- blocks from before the attach ------------------------------------------------------------------- */
 
 static int before_cmp(const void *pa, const void *pb)
 {
-	const struct labels_late *a = &((const struct before *)pa)->late, *b = &((const struct before *)pb)->late;
+	const struct labels_late *a = &((const struct preexisting *)pa)->late, *b = &((const struct preexisting *)pb)->late;
 
 	return cmp_up(a->pid, b->pid) ?: cmp_up(a->dev, b->dev) ?: cmp_up(a->ptr, b->ptr);
 }
 
 static int before_and_id(const void *pa, const void *pb)
 {
-	const struct before *a = pa, *b = pb;
+	const struct preexisting *a = pa, *b = pb;
 
 	return before_cmp(a, b) ?: cmp_up(a->late.id, b->late.id);
 }
 
-static struct before *before_find(struct export_ctx *c, uint32_t pid, uint8_t dev, uint64_t ptr)
+static struct preexisting *before_find(struct export_ctx *c, uint32_t pid, uint8_t dev, uint64_t ptr)
 {
-	struct before wanted = { .late = { .pid = pid, .dev = dev, .ptr = ptr } };
-	struct before *f = c->before_cnt ? bsearch(&wanted, c->before, c->before_cnt, sizeof(wanted), before_cmp) : NULL;
+	struct preexisting wanted = { .late = { .pid = pid, .dev = dev, .ptr = ptr } };
+	struct preexisting *f = c->before_cnt ? bsearch(&wanted, c->before, c->before_cnt, sizeof(wanted), before_cmp) : NULL;
 
 	return f && f->there ? f : NULL;
 }
@@ -206,13 +206,13 @@ static int before_load(struct export_ctx *c)
 		if (late.size == TL_SIZE_UNKNOWN || !late.size)
 			continue;
 		if (c->before_cnt == room) {
-			struct before *more = realloc(c->before, (room = 2 * room + 256) * sizeof(*more));
+			struct preexisting *more = realloc(c->before, (room = 2 * room + 256) * sizeof(*more));
 
 			if (!more)
 				return -ENOMEM;
 			c->before = more;
 		}
-		c->before[c->before_cnt++] = (struct before){ late, 1 };
+		c->before[c->before_cnt++] = (struct preexisting){ late, 1 };
 	}
 	if (!c->before_cnt)
 		return 0;
@@ -224,7 +224,7 @@ static int before_load(struct export_ctx *c)
 	return 0;
 }
 
-static struct live_block before_block(struct export_ctx *c, const struct before *f)
+static struct live_block before_block(struct export_ctx *c, const struct preexisting *f)
 {
 	return (struct live_block){ .ptr = f->late.ptr, .size = f->late.size, .late = 1,
 				    .tag = snapframes__of(&c->frames, f->late.id, NULL),
@@ -234,7 +234,7 @@ static struct live_block before_block(struct export_ctx *c, const struct before 
 static int before_tell(struct export_ctx *c)
 {
 	for (size_t i = 0; i < c->before_cnt; i++) {
-		const struct before *f = &c->before[i];
+		const struct preexisting *f = &c->before[i];
 		struct live_block b = before_block(c, f);
 		struct snap_device *d;
 		int r = device_get(c, f->late.pid, f->late.dev, &d);
@@ -252,7 +252,7 @@ static int before_tell(struct export_ctx *c)
 static void on_change(struct export_ctx *c, struct snap_device *d, const struct tl_event *ev,
 		      const struct live_change *ch, uint64_t us)
 {
-	struct before *f = ch->from == CAT_MAX ? before_find(c, ev->pid, ev->dev, ev->ptr) : NULL;
+	struct preexisting *f = ch->from == CAT_MAX ? before_find(c, ev->pid, ev->dev, ev->ptr) : NULL;
 
 	if (ch->from == CAT_MAX) {
 		int is_reported = f && f->late.id == ev->id;
@@ -330,8 +330,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		r = device_get(c, ev->pid, ev->dev, &d);
 		where.stack = d ? stacks__at(c->frames.stacks, ev) : 0;
 		if (d)
-			put_entry(c, d, &(struct entry){ W_OOM, 0, ev->size, us, snapframes__number(&c->frames, &where),
-							 CAT_UNKNOWN });
+			put_entry(c, d, &(struct trace_entry){ W_OOM, 0, ev->size, us, snapframes__number(&c->frames, &where),
+							       CAT_UNKNOWN });
 		return r < 0 ? r : d ? d->w.o.err : 0;
 	}
 	r = live__event(c->live, ev, &ch);
@@ -490,7 +490,7 @@ static int put_traces(struct export_ctx *c, struct snapwrite *w)
 	for (unsigned i = 0; i < c->devices_cnt && !r; i++) {
 		struct snap_device *d = c->devices[i];
 
-		put_entry(c, d, &(struct entry){ W_SNAPSHOT, 0, 0, c->last_us, 0, CAT_UNKNOWN });
+		put_entry(c, d, &(struct trace_entry){ W_SNAPSHOT, 0, 0, c->last_us, 0, CAT_UNKNOWN });
 		snapwrite__open(w, '[');
 		r = outbuf__flush(&d->w.o);
 		r = r ? r : snapwrite__copy(w, d->spool);

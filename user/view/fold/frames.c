@@ -11,12 +11,12 @@
 #include "event/event.h"
 #include "view/clean.h"
 
-struct node {
+struct frame_node {
 	uint32_t parent, frame;
 };
 
 struct frames {
-	struct node *nodes; /* [number - 1] */
+	struct frame_node *nodes; /* [number - 1] */
 	uint32_t nodes_cnt, nodes_cap;
 	struct ev_frame *frames;
 	uint32_t frames_cnt, frames_cap;
@@ -71,7 +71,7 @@ void frames__add(struct frames *f, const struct tl_event *ev)
 	frame = frame_of(f, &x);
 	if (frame == INDEX_NONE || !array_has_room(f->nodes, f->nodes_cnt, f->nodes_cap, 256))
 		return;
-	f->nodes[f->nodes_cnt++] = (struct node){ (uint32_t)ev->parent, frame };
+	f->nodes[f->nodes_cnt++] = (struct frame_node){ (uint32_t)ev->parent, frame };
 }
 
 size_t frames__path(const struct frames *f, uint32_t node, uint32_t *ret, size_t max)

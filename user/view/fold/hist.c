@@ -10,13 +10,13 @@
 
 #include "timeline/report.h"
 
-struct slot {
+struct hist_slot {
 	uint64_t number; /* since the start, from 1: differs in a slot of the round before; 0 = empty */
 	struct tui_comp comp;
 };
 
 struct tui_hist {
-	struct slot levels[TUI_HIST_LEVELS][TUI_HIST_SLOTS];
+	struct hist_slot levels[TUI_HIST_LEVELS][TUI_HIST_SLOTS];
 };
 
 struct tui_hist *tui_hist__new(void)
@@ -45,10 +45,10 @@ void tui_hist__add(struct tui_hist *h, uint64_t rel_ns, const uint64_t cats[CAT_
 	}
 	for (unsigned level = 0; level < TUI_HIST_LEVELS; level++) {
 		uint64_t number = rel_ns / level_width(level) + 1;
-		struct slot *s = &h->levels[level][number % TUI_HIST_SLOTS];
+		struct hist_slot *s = &h->levels[level][number % TUI_HIST_SLOTS];
 
 		if (s->number != number || now.sum >= s->comp.sum)
-			*s = (struct slot){ number, now };
+			*s = (struct hist_slot){ number, now };
 	}
 }
 
@@ -69,7 +69,7 @@ void tui_hist__add_report(struct tui_hist *h, const struct report *r, const stru
 static const struct tui_comp *slot_at(const struct tui_hist *h, unsigned level, uint64_t rel_ns)
 {
 	uint64_t number = rel_ns / level_width(level) + 1;
-	const struct slot *s = &h->levels[level][number % TUI_HIST_SLOTS];
+	const struct hist_slot *s = &h->levels[level][number % TUI_HIST_SLOTS];
 
 	return s->number == number ? &s->comp : NULL;
 }

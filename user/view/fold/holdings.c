@@ -13,7 +13,7 @@
 #include "timeline/report.h"
 #include "timeline/report_names.h"
 #include "verdict/facts.h"
-#include "view/fold/chosen.h"
+#include "view/fold/peak_moment.h"
 #include "view/fold/rank_names.h"
 
 struct held_block {
@@ -24,7 +24,7 @@ struct held_block {
 	bool is_wanted;	       /* by module and operator */
 };
 
-struct group {
+struct held_group {
 	uint64_t key;
 	struct owner of;
 	uint64_t allocs, alloc_bytes, bytes, blocks, largest;
@@ -45,7 +45,7 @@ struct holdings {
 	const struct report *r; /* as depth, of the end */
 	unsigned depth;
 	struct map lines; /* struct line_row, by a stack's node */
-	struct chosen moment;
+	struct peak_moment moment;
 	uint64_t blocks, allocated;
 	uint64_t last, epoch; /* of the moment so far: number of the youngest block then */
 	struct holding all, wanted;
@@ -64,11 +64,11 @@ struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns)
 	if (!h)
 		return NULL;
 	h->sieve = sieve;
-	h->moment = (struct chosen){ .span = &sieve->span, .around_ns = around_ns };
+	h->moment = (struct peak_moment){ .span = &sieve->span, .around_ns = around_ns };
 	h->lives = MAP_OF(struct held_block);
 	h->lines = MAP_OF(struct line_row);
 	for (int by = 0; by < HELD_BYS; by++)
-		h->groups[by] = MAP_OF(struct group);
+		h->groups[by] = MAP_OF(struct held_group);
 	return h;
 }
 
@@ -139,10 +139,10 @@ static uint64_t key_of(const struct holdings *h, enum held_by by, const struct t
 	}
 }
 
-static struct group *group_of(struct holdings *h, enum held_by by, const struct tl_event *alloc, uint32_t version)
+static struct held_group *group_of(struct holdings *h, enum held_by by, const struct tl_event *alloc, uint32_t version)
 {
 	struct owner of = { 0 };
-	struct group *g = map__put(&h->groups[by], key_of(h, by, alloc, version, &of));
+	struct held_group *g = map__put(&h->groups[by], key_of(h, by, alloc, version, &of));
 
 	if (g)
 		g->of = of;
@@ -156,7 +156,7 @@ static int count_alloc(struct holdings *h, const struct tl_event *ev)
 	h->wanted.allocs++;
 	h->wanted.alloc_bytes += ev->size;
 	for (int by = 0; by < HELD_BYS; by++) {
-		struct group *g = group_of(h, (enum held_by)by, ev, ev->version);
+		struct held_group *g = group_of(h, (enum held_by)by, ev, ev->version);
 
 		if (!g)
 			return -ENOMEM;
@@ -177,7 +177,7 @@ static int count_held(struct holdings *h, const struct held_block *b)
 	h->wanted.blocks++;
 	h->wanted.largest = size > h->wanted.largest ? size : h->wanted.largest;
 	for (int by = 0; by < HELD_BYS; by++) {
-		struct group *g = group_of(h, (enum held_by)by, &b->alloc, version);
+		struct held_group *g = group_of(h, (enum held_by)by, &b->alloc, version);
 
 		if (!g)
 			return -ENOMEM;
@@ -212,7 +212,7 @@ static int on_alloc(struct holdings *h, const struct tl_event *ev)
 	b->number = ++h->allocated;
 	b->is_wanted = sieve__is_made(h->sieve, ev);
 	h->blocks++;
-	if (chosen__move(&h->moment, ev->size, 0, ev->ts_ns))
+	if (peak_moment__move(&h->moment, ev->size, 0, ev->ts_ns))
 		reached(h);
 	if (ev->kind != TL_CREATE || ev->ts_ns <= h->sieve->span.from_ns || ev->ts_ns > h->sieve->span.to_ns)
 		return 0;
@@ -240,7 +240,7 @@ static int on_death(struct holdings *h, const struct tl_event *ev)
 
 	if (!b)
 		return 0;
-	(void)chosen__move(&h->moment, 0, b->alloc.size, ev->ts_ns);
+	(void)peak_moment__move(&h->moment, 0, b->alloc.size, ev->ts_ns);
 	h->blocks--;
 	if (b->number <= h->last) {
 		if (!array_has_room(h->dead, h->dead_cnt, h->dead_cap, 1024))
@@ -253,7 +253,7 @@ static int on_death(struct holdings *h, const struct tl_event *ev)
 
 int holdings__event(struct holdings *h, const struct tl_event *ev)
 {
-	if (chosen__opens(&h->moment, ev->ts_ns))
+	if (peak_moment__opens(&h->moment, ev->ts_ns))
 		reached(h);
 	switch (ev->kind) {
 	case TL_CREATE:
@@ -265,7 +265,7 @@ int holdings__event(struct holdings *h, const struct tl_event *ev)
 	case TL_DESTROY:
 		return on_death(h, ev);
 	case TL_GAP:
-		if (chosen__gap(&h->moment, ev->version, ev->ts_ns))
+		if (peak_moment__gap(&h->moment, ev->version, ev->ts_ns))
 			reached(h);
 		return 0;
 	default:
@@ -317,7 +317,7 @@ static struct rank_name *name_ranks(const struct holdings *h)
 	struct rank_name *names = calloc(groups->cnt + 1, sizeof(*names));
 
 	for (uint32_t i = 0; i < groups->cnt && names; i++)
-		names[i].pid = (uint32_t)((const struct group *)map__at(groups, i))->key;
+		names[i].pid = (uint32_t)((const struct held_group *)map__at(groups, i))->key;
 	if (names && !rank_names__fill(names, groups->cnt, h->r))
 		return names;
 	free(names);
@@ -326,7 +326,7 @@ static struct rank_name *name_ranks(const struct holdings *h)
 
 static void name_group(const struct holdings *h, enum held_by by, uint32_t at, char *buf, size_t size)
 {
-	const struct group *g = map__at(&h->groups[by], at);
+	const struct held_group *g = map__at(&h->groups[by], at);
 	const struct names *names = h->sieve->names;
 	char dev[16];
 
@@ -388,7 +388,7 @@ static int make_rows(struct holdings *h, enum held_by by)
 	if (!l->rows)
 		return -ENOMEM;
 	for (; l->cnt < h->groups[by].cnt; l->cnt++) {
-		const struct group *g = map__at(&h->groups[by], (uint32_t)l->cnt);
+		const struct held_group *g = map__at(&h->groups[by], (uint32_t)l->cnt);
 
 		name_group(h, by, (uint32_t)l->cnt, name, sizeof(name));
 		l->rows[l->cnt] = (struct holding){ strdup(name), g->bytes, g->blocks, g->largest, g->allocs, g->alloc_bytes,
@@ -416,7 +416,7 @@ int holdings__end(struct holdings *h, unsigned depth, const struct report *rep)
 
 	h->depth = depth;
 	h->r = rep;
-	if (chosen__opens(&h->moment, UINT64_MAX))
+	if (peak_moment__opens(&h->moment, UINT64_MAX))
 		reached(h);
 	for (uint32_t i = 0; i < h->lives.cnt && !r; i++) {
 		b = map__at(&h->lives, i);

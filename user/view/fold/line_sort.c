@@ -13,14 +13,14 @@
 #define GIVE_BACK (1u << 20) /* of a run that was read, at a time: a multiple of any page */
 
 /* The head of a line, in memory and in the file. Its key's text follows, then the line, then zeros up to 8 bytes. */
-struct row {
+struct line_head {
 	uint64_t num, seq; /* equal keys: as they came */
 	uint32_t text_len, line_len;
 	uint8_t place;
 };
 
 /* A part of the file, sorted. */
-struct run {
+struct sorted_run {
 	uint64_t at, end;
 };
 
@@ -36,7 +36,7 @@ struct line_sort {
 	uint64_t seq;
 	int fd; /* -1: all is in memory */
 	uint64_t file_bytes;
-	struct run *runs; /* in the end a heap: the run with the next row is the first */
+	struct sorted_run *runs; /* in the end a heap: the run with the next row is the first */
 	size_t runs_cnt, runs_cap;
 	char *map;
 };
@@ -79,12 +79,12 @@ void line_sort__free(struct line_sort *s)
 	free(s);
 }
 
-static size_t size_of(const struct row *r)
+static size_t size_of(const struct line_head *r)
 {
 	return (sizeof(*r) + r->text_len + r->line_len + 7) & ~(size_t)7;
 }
 
-static int compare(const struct row *a, const struct row *b)
+static int compare(const struct line_head *a, const struct line_head *b)
 {
 	size_t least = a->text_len < b->text_len ? a->text_len : b->text_len;
 
@@ -94,8 +94,8 @@ static int compare(const struct row *a, const struct row *b)
 
 static int compare_at(const void *a, const void *b, void *buf)
 {
-	return compare((const struct row *)((char *)buf + *(const size_t *)a),
-		       (const struct row *)((char *)buf + *(const size_t *)b));
+	return compare((const struct line_head *)((char *)buf + *(const size_t *)a),
+		       (const struct line_head *)((char *)buf + *(const size_t *)b));
 }
 
 static int write_all(int fd, const char *data, size_t len)
@@ -129,7 +129,7 @@ static int spill(struct line_sort *s)
 	qsort_r(s->rows, s->rows_cnt, sizeof(*s->rows), compare_at, s->buf);
 	for (size_t i = 0; i < s->rows_cnt && !r; i++) {
 		const char *row = s->buf + s->rows[i];
-		size_t len = size_of((const struct row *)row);
+		size_t len = size_of((const struct line_head *)row);
 
 		if (filled + len > sizeof(chunk)) {
 			r = write_all(s->fd, chunk, filled);
@@ -143,7 +143,7 @@ static int spill(struct line_sort *s)
 		filled += len;
 	}
 	r = r ? r : write_all(s->fd, chunk, filled);
-	s->runs[s->runs_cnt++] = (struct run){ .at = s->file_bytes, .end = s->file_bytes + s->len };
+	s->runs[s->runs_cnt++] = (struct sorted_run){ .at = s->file_bytes, .end = s->file_bytes + s->len };
 	s->file_bytes += s->len;
 	s->len = s->rows_cnt = 0;
 	return r;
@@ -151,8 +151,8 @@ static int spill(struct line_sort *s)
 
 static int add(struct line_sort *s, const struct line_key *key, const char *line, size_t len)
 {
-	struct row row = { .num = key->num, .seq = s->seq++, .text_len = (uint32_t)key->len, .line_len = (uint32_t)len,
-			   .place = key->place };
+	struct line_head row = { .num = key->num, .seq = s->seq++, .text_len = (uint32_t)key->len, .line_len = (uint32_t)len,
+				 .place = key->place };
 	size_t size = size_of(&row);
 	char *to;
 	int r = s->rows_cnt && s->len + size > s->max ? spill(s) : 0;
@@ -190,19 +190,19 @@ int line_sort__put(struct line_sort *s, const struct line_key *key)
 	return r;
 }
 
-static void put(struct outbuf *out, const struct row *r)
+static void put(struct outbuf *out, const struct line_head *r)
 {
 	outbuf__put(out, (const char *)(r + 1) + r->text_len, r->line_len);
 }
 
 /* --- runs, side by side --------------------------------------------------------------------------------------- */
 
-static const struct row *next_of(const struct run *run, const char *map)
+static const struct line_head *next_of(const struct sorted_run *run, const char *map)
 {
-	return (const struct row *)(map + run->at);
+	return (const struct line_head *)(map + run->at);
 }
 
-static int goes_first(const struct run *a, const struct run *b, const char *map)
+static int goes_first(const struct sorted_run *a, const struct sorted_run *b, const char *map)
 {
 	return compare(next_of(a, map), next_of(b, map)) < 0;
 }
@@ -223,7 +223,7 @@ static int merge(struct line_sort *s, struct outbuf *out)
 	}
 	heap_make(s->runs, s->runs_cnt, goes_first, s->map);
 	while (s->runs_cnt && !out->err) {
-		struct run *run = &s->runs[0];
+		struct sorted_run *run = &s->runs[0];
 		uint64_t was = run->at;
 
 		put(out, next_of(run, s->map));
@@ -249,6 +249,6 @@ int line_sort__end(struct line_sort *s)
 	if (s->rows_cnt)
 		qsort_r(s->rows, s->rows_cnt, sizeof(*s->rows), compare_at, s->buf);
 	for (size_t i = 0; i < s->rows_cnt && !o->err; i++)
-		put(o, (const struct row *)(s->buf + s->rows[i]));
+		put(o, (const struct line_head *)(s->buf + s->rows[i]));
 	return o->err;
 }

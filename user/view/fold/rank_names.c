@@ -10,7 +10,7 @@
 #include "event/event.h"
 #include "timeline/report.h"
 
-struct ranked {
+struct ranked_proc {
 	const struct report_proc *first; /* NULL: no rank */
 	struct rank_label label;
 	uint32_t rank;
@@ -18,12 +18,12 @@ struct ranked {
 	bool is_split;	 /* … or one of its job's is */
 };
 
-static bool is_same_job(const struct ranked *a, const struct ranked *b)
+static bool is_same_job(const struct ranked_proc *a, const struct ranked_proc *b)
 {
 	return a->first && b->first && !strcmp(a->label.job, b->label.job);
 }
 
-static void find_claims(struct ranked *all, size_t cnt)
+static void find_claims(struct ranked_proc *all, size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++)
 		for (size_t k = 0; k < i; k++)
@@ -36,9 +36,9 @@ static void find_claims(struct ranked *all, size_t cnt)
 }
 
 /* Returns whether there are several jobs. */
-static bool name_jobs(struct ranked *all, size_t cnt)
+static bool name_jobs(struct ranked_proc *all, size_t cnt)
 {
-	const struct ranked *any = NULL;
+	const struct ranked_proc *any = NULL;
 	bool has_jobs = false;
 
 	find_claims(all, cnt);
@@ -51,7 +51,7 @@ static bool name_jobs(struct ranked *all, size_t cnt)
 	return has_jobs;
 }
 
-static void put_text(struct rank_name *name, const struct ranked *k, bool has_jobs)
+static void put_text(struct rank_name *name, const struct ranked_proc *k, bool has_jobs)
 {
 	if (k->first)
 		snprintf(name->text, sizeof(name->text), "rank %" PRIu32 "%s%s", k->rank,
@@ -60,7 +60,7 @@ static void put_text(struct rank_name *name, const struct ranked *k, bool has_jo
 
 int rank_names__fill(struct rank_name *names, size_t cnt, const struct report *r)
 {
-	struct ranked *all = calloc(r->procs_cnt + 1, sizeof(*all));
+	struct ranked_proc *all = calloc(r->procs_cnt + 1, sizeof(*all));
 	bool has_jobs;
 
 	if (!all)

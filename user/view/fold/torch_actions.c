@@ -33,11 +33,11 @@ struct torch_actions {
 	uint32_t max; /* of both together */
 	uint64_t seq;
 	int64_t last_ns;
-	struct map live; /* struct reported */
+	struct map live; /* struct action_block */
 };
 
 /* A live block. */
-struct reported {
+struct action_block {
 	uint64_t id, size;
 	uint8_t index; /* of the category that it is counted under */
 };
@@ -59,7 +59,7 @@ static int tell(struct torch_actions *a, int64_t t_ns, uint8_t action, int64_t b
 
 static int tell_alloc(struct torch_actions *a, const struct pending *p)
 {
-	struct reported *row = map__find(&a->live, p->id);
+	struct action_block *row = map__find(&a->live, p->id);
 
 	if (row || !p->id)
 		return 0;
@@ -73,7 +73,7 @@ static int tell_alloc(struct torch_actions *a, const struct pending *p)
 
 static int tell_next(struct torch_actions *a, const struct pending *p)
 {
-	struct reported *row;
+	struct action_block *row;
 	int64_t bytes;
 	int r;
 
@@ -216,7 +216,7 @@ int torch_actions__new(struct torch_actions **ret, const struct export_to *to, u
 	a->ctx = ctx;
 	a->max = pending_max ? pending_max : TORCH_PENDING_MAX;
 	a->last_ns = -1;
-	a->live = MAP_OF(struct reported);
+	a->live = MAP_OF(struct action_block);
 	r = preexisting(a);
 	if (r < 0) {
 		torch_actions__free(a);

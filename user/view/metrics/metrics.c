@@ -17,7 +17,7 @@
 
 #define OTHER UINT32_MAX /* row of the processes that have none of their own */
 
-struct out {
+struct metrics_out {
 	struct outbuf *o;
 	const struct report *r;
 	const struct metrics_opts *opts;
@@ -29,7 +29,7 @@ struct out {
 
 /* --- lines ----------------------------------------------------------------------------------------------- */
 
-static void family(struct out *x, const char *name, const char *type, const char *unit, const char *help)
+static void family(struct metrics_out *x, const char *name, const char *type, const char *unit, const char *help)
 {
 	const char *suffix = !strcmp(type, "counter") ? "_total" : !strcmp(type, "info") ? "_info" : "";
 	int is_text = x->opts->form == METRICS_TEXT;
@@ -42,13 +42,13 @@ static void family(struct out *x, const char *name, const char *type, const char
 	outbuf__printf(x->o, "# HELP memtrace_%s%s %s\n", name, is_text ? suffix : "", help);
 }
 
-static void sample(struct out *x)
+static void sample(struct metrics_out *x)
 {
 	outbuf__str(x->o, x->name);
 	x->sep = '{';
 }
 
-static void label(struct out *x, const char *name, const char *text)
+static void label(struct metrics_out *x, const char *name, const char *text)
 {
 	char clean[METRICS_LABEL_BYTES];
 	size_t len = clean_text(clean, sizeof(clean), text, strlen(text));
@@ -65,7 +65,7 @@ static void label(struct out *x, const char *name, const char *text)
 	outbuf__char(x->o, '"');
 }
 
-static void put_end(struct out *x)
+static void put_end(struct metrics_out *x)
 {
 	uint64_t ms = x->opts->at_ms;
 
@@ -76,35 +76,35 @@ static void put_end(struct out *x)
 	outbuf__char(x->o, '\n');
 }
 
-static void put_labels_end(struct out *x)
+static void put_labels_end(struct metrics_out *x)
 {
 	if (x->sep == ',')
 		outbuf__char(x->o, '}');
 	outbuf__char(x->o, ' ');
 }
 
-static void value(struct out *x, uint64_t v)
+static void value(struct metrics_out *x, uint64_t v)
 {
 	put_labels_end(x);
 	outbuf__u64(x->o, v);
 	put_end(x);
 }
 
-static void value_f64(struct out *x, double v)
+static void value_f64(struct metrics_out *x, double v)
 {
 	put_labels_end(x);
 	outbuf__printf(x->o, "%.17g", v);
 	put_end(x);
 }
 
-static void single(struct out *x, const char *name, const char *type, const char *unit, const char *help, uint64_t v)
+static void single(struct metrics_out *x, const char *name, const char *type, const char *unit, const char *help, uint64_t v)
 {
 	family(x, name, type, unit, help);
 	sample(x);
 	value(x, v);
 }
 
-static void single_f64(struct out *x, const char *name, const char *type, const char *unit, const char *help, double v)
+static void single_f64(struct metrics_out *x, const char *name, const char *type, const char *unit, const char *help, double v)
 {
 	family(x, name, type, unit, help);
 	sample(x);
@@ -123,7 +123,7 @@ static int is_last_of_pid(const struct report *r, size_t i)
 }
 
 /* Live ones in order of appearance, and the last that ended. */
-static void choose_processes(struct out *x)
+static void choose_processes(struct metrics_out *x)
 {
 	const struct report *r = x->r;
 	size_t up = 0, gone = 0;
@@ -169,7 +169,7 @@ static const char *rank_of(const struct report_proc *p)
 }
 
 /* The place of a process in a container; HOSTNAME is its pod's name unless another was chosen. */
-static void label_container(struct out *x, const struct report_proc *p)
+static void label_container(struct metrics_out *x, const struct report_proc *p)
 {
 	static const struct {
 		const char *label, *names[2];
@@ -189,7 +189,7 @@ static void label_container(struct out *x, const struct report_proc *p)
 }
 
 /* Row of a pid that has series of its own, or OTHER. */
-static uint32_t row_of(const struct out *x, uint32_t pid)
+static uint32_t row_of(const struct metrics_out *x, uint32_t pid)
 {
 	for (size_t i = x->r->procs_cnt; i-- > 0;)
 		if (x->r->procs[i].pid == pid)
@@ -197,7 +197,7 @@ static uint32_t row_of(const struct out *x, uint32_t pid)
 	return OTHER;
 }
 
-static void label_process(struct out *x, uint32_t row)
+static void label_process(struct metrics_out *x, uint32_t row)
 {
 	const struct report_proc *p = row == OTHER ? NULL : &x->r->procs[row];
 	char text[24];
@@ -223,7 +223,7 @@ static const struct {
 	  OF_PROC(use[MT_USE_PRIVATE]), .is_use = 1 },
 };
 
-static void put_process_family(struct out *x, size_t f)
+static void put_process_family(struct metrics_out *x, size_t f)
 {
 	uint64_t other = 0;
 	int has_other = 0;
@@ -252,7 +252,7 @@ static void put_process_family(struct out *x, size_t f)
 	}
 }
 
-static void put_processes(struct out *x)
+static void put_processes(struct metrics_out *x)
 {
 	family(x, "process", "info", NULL, "Processes that are or were traced.");
 	for (size_t i = 0; i < x->r->procs_cnt; i++)
@@ -292,7 +292,7 @@ static const struct {
 	  OF_PROC(marks[0].peak), sizeof(struct mark_at), 0 },
 };
 
-static void put_mark(struct out *x, uint32_t row, unsigned kind, uint64_t v)
+static void put_mark(struct metrics_out *x, uint32_t row, unsigned kind, uint64_t v)
 {
 	sample(x);
 	label_process(x, row);
@@ -300,7 +300,7 @@ static void put_mark(struct out *x, uint32_t row, unsigned kind, uint64_t v)
 	value(x, v);
 }
 
-static void put_mark_family(struct out *x, size_t f, unsigned kind)
+static void put_mark_family(struct metrics_out *x, size_t f, unsigned kind)
 {
 	uint64_t other = 0;
 	int has_other = 0;
@@ -322,7 +322,7 @@ static void put_mark_family(struct out *x, size_t f, unsigned kind)
 		put_mark(x, OTHER, kind, other);
 }
 
-static void put_marks(struct out *x)
+static void put_marks(struct metrics_out *x)
 {
 	for (size_t f = 0; f < sizeof(mark_families) / sizeof(mark_families[0]) && x->r->marks.total; f++) {
 		family(x, mark_families[f].name, mark_families[f].type, mark_families[f].unit, mark_families[f].help);
@@ -333,33 +333,33 @@ static void put_marks(struct out *x)
 
 /* --- live bytes by process, device and category ------------------------------------------------------------ */
 
-struct row {
+struct metrics_row {
 	uint32_t proc; /* row of r->procs, or OTHER */
 	uint8_t dev;
 	uint16_t seen;
 	uint64_t cats[CAT_MAX];
 };
 
-struct rows {
-	struct row *list;
+struct metrics_rows {
+	struct metrics_row *list;
 	size_t cnt;
 };
 
 #define ROWS_MAX (METRICS_LANES_MAX + 256) /* OTHER of each device always finds room */
 
-static struct row *rows__get(struct rows *rows, uint32_t proc, uint8_t dev)
+static struct metrics_row *metrics_rows__get(struct metrics_rows *rows, uint32_t proc, uint8_t dev)
 {
 	for (size_t i = 0; i < rows->cnt; i++)
 		if (rows->list[i].proc == proc && rows->list[i].dev == dev)
 			return &rows->list[i];
 	if (proc != OTHER && rows->cnt >= METRICS_LANES_MAX)
-		return rows__get(rows, OTHER, dev);
-	rows->list[rows->cnt] = (struct row){ .proc = proc, .dev = dev };
+		return metrics_rows__get(rows, OTHER, dev);
+	rows->list[rows->cnt] = (struct metrics_row){ .proc = proc, .dev = dev };
 	return &rows->list[rows->cnt++];
 }
 
 /* Lanes seen before come first, so that they keep their place when there are too many. */
-static void rows__recall(struct rows *rows, const struct out *x)
+static void metrics_rows__recall(struct metrics_rows *rows, const struct metrics_out *x)
 {
 	const struct metrics_seen *s = x->opts->seen;
 
@@ -367,11 +367,11 @@ static void rows__recall(struct rows *rows, const struct out *x)
 		uint32_t proc = s->lanes[i].pid ? row_of(x, s->lanes[i].pid) : OTHER;
 
 		if (proc != OTHER || !s->lanes[i].pid)
-			rows__get(rows, proc, s->lanes[i].dev)->seen |= s->lanes[i].cats;
+			metrics_rows__get(rows, proc, s->lanes[i].dev)->seen |= s->lanes[i].cats;
 	}
 }
 
-static void rows__remember(const struct rows *rows, const struct out *x)
+static void metrics_rows__remember(const struct metrics_rows *rows, const struct metrics_out *x)
 {
 	struct metrics_seen *s = x->opts->seen;
 
@@ -385,13 +385,13 @@ static void rows__remember(const struct rows *rows, const struct out *x)
 	}
 }
 
-static void rows__fill(struct rows *rows, const struct out *x)
+static void metrics_rows__fill(struct metrics_rows *rows, const struct metrics_out *x)
 {
 	const struct report_lane *lanes = x->opts->lanes ? x->opts->lanes : x->r->lanes.rows;
 	size_t cnt = x->opts->lanes ? x->opts->lanes_cnt : x->r->lanes.cnt;
 
 	for (size_t i = 0; i < cnt; i++) {
-		struct row *row = rows__get(rows, row_of(x, lanes[i].pid), lanes[i].dev);
+		struct metrics_row *row = metrics_rows__get(rows, row_of(x, lanes[i].pid), lanes[i].dev);
 
 		for (unsigned cat = 0; cat < CAT_MAX; cat++) {
 			row->cats[cat] += lanes[i].cats[cat];
@@ -400,17 +400,17 @@ static void rows__fill(struct rows *rows, const struct out *x)
 	}
 }
 
-static void put_lanes(struct out *x)
+static void put_lanes(struct metrics_out *x)
 {
-	struct rows rows = { .list = calloc(ROWS_MAX, sizeof(*rows.list)) };
+	struct metrics_rows rows = { .list = calloc(ROWS_MAX, sizeof(*rows.list)) };
 
 	family(x, "live_bytes", "gauge", "bytes", "Memory in use, by process, device and category.");
 	if (!rows.list) {
 		x->o->err = x->o->err ? x->o->err : -ENOMEM;
 		return;
 	}
-	rows__recall(&rows, x);
-	rows__fill(&rows, x);
+	metrics_rows__recall(&rows, x);
+	metrics_rows__fill(&rows, x);
 	for (size_t i = 0; i < rows.cnt; i++)
 		for (unsigned cat = 0; cat < CAT_MAX; cat++) {
 			if (!(rows.list[i].seen & 1u << cat))
@@ -421,7 +421,7 @@ static void put_lanes(struct out *x)
 			label(x, "category", category_name((enum category)cat));
 			value(x, rows.list[i].cats[cat]);
 		}
-	rows__remember(&rows, x);
+	metrics_rows__remember(&rows, x);
 	free(rows.list);
 }
 
@@ -474,7 +474,7 @@ static int dev_has(const struct report_dev *d, enum dev_need need)
 	}
 }
 
-static void put_dev_family(struct out *x, size_t f)
+static void put_dev_family(struct metrics_out *x, size_t f)
 {
 	int has_head = 0;
 
@@ -492,7 +492,7 @@ static void put_dev_family(struct out *x, size_t f)
 	}
 }
 
-static void put_fragmentation(struct out *x)
+static void put_fragmentation(struct metrics_out *x)
 {
 	int has_head = 0;
 
@@ -509,7 +509,7 @@ static void put_fragmentation(struct out *x)
 	}
 }
 
-static void put_at_peak(struct out *x)
+static void put_at_peak(struct metrics_out *x)
 {
 	family(x, "device_at_peak_bytes", "gauge", "bytes", "What the device's peak was made of.");
 	for (size_t i = 0; i < x->r->devs_cnt; i++)
@@ -525,7 +525,7 @@ static void put_at_peak(struct out *x)
 		}
 }
 
-static void put_devices(struct out *x)
+static void put_devices(struct metrics_out *x)
 {
 	for (size_t f = 0; f < sizeof(dev_families) / sizeof(dev_families[0]); f++)
 		put_dev_family(x, f);
@@ -535,7 +535,7 @@ static void put_devices(struct out *x)
 
 /* --- the rest -------------------------------------------------------------------------------------------- */
 
-static void put_events(struct out *x)
+static void put_events(struct metrics_out *x)
 {
 	family(x, "events", "counter", NULL, "Events, by kind.");
 	for (unsigned i = 0; i < EV_MAX; i++)
@@ -560,7 +560,7 @@ static void put_events(struct out *x)
 		   (double)x->r->compiles.again_ns / 1e9);
 }
 
-static void put_estimate(struct out *x, uint8_t dev, const char *category, const char *of, double v)
+static void put_estimate(struct metrics_out *x, uint8_t dev, const char *category, const char *of, double v)
 {
 	sample(x);
 	label(x, "device", dev_name(dev, x->dev));
@@ -570,7 +570,7 @@ static void put_estimate(struct out *x, uint8_t dev, const char *category, const
 }
 
 /* Only known values: of one window no error is known. */
-static void put_step_family(struct out *x, int is_error)
+static void put_step_family(struct metrics_out *x, int is_error)
 {
 	const struct report_steps *s = &x->r->sampling.steps;
 
@@ -590,7 +590,7 @@ static void put_step_family(struct out *x, int is_error)
 		}
 }
 
-static void put_steps(struct out *x)
+static void put_steps(struct metrics_out *x)
 {
 	const struct report_steps *s = &x->r->sampling.steps;
 
@@ -601,7 +601,7 @@ static void put_steps(struct out *x)
 }
 
 /* Shares of memory live between windows, by the source of the labels. */
-static void put_learned(struct out *x)
+static void put_learned(struct metrics_out *x)
 {
 	const struct report_learned *l = &x->r->sampling.learned;
 
@@ -615,7 +615,7 @@ static void put_learned(struct out *x)
 	single(x, "learned_again", "counter", NULL, "Checks that were so wrong that the step was learned again.", l->again);
 }
 
-static void put_costs(struct out *x)
+static void put_costs(struct metrics_out *x)
 {
 	const struct report *r = x->r;
 
@@ -640,7 +640,7 @@ static void put_costs(struct out *x)
 	put_learned(x);
 }
 
-static void put_head(struct out *x)
+static void put_head(struct metrics_out *x)
 {
 	const struct report *r = x->r;
 	char pid[24];
@@ -666,7 +666,7 @@ static void put_head(struct out *x)
 
 void metrics__write(struct outbuf *o, const struct report *r, const struct metrics_opts *opts)
 {
-	struct out x = { .o = o, .r = r, .opts = opts, .is_shown = calloc(r->procs_cnt + 1, 1) };
+	struct metrics_out x = { .o = o, .r = r, .opts = opts, .is_shown = calloc(r->procs_cnt + 1, 1) };
 
 	if (!x.is_shown) {
 		o->err = o->err ? o->err : -ENOMEM;

@@ -127,13 +127,13 @@ void page_feed__sample(struct page_feed *f, const struct report *r)
 
 /* --- the document ---------------------------------------------------------------------------------------- */
 
-struct list {
+struct moment_list {
 	struct moment *m;
 	size_t cnt, max;
 	uint64_t start_ns;
 };
 
-static void list__add(struct list *l, uint64_t rel_ns, uint64_t sum, const uint64_t cats[CAT_MAX])
+static void moment_list__add(struct moment_list *l, uint64_t rel_ns, uint64_t sum, const uint64_t cats[CAT_MAX])
 {
 	uint64_t ts_ns = l->start_ns + rel_ns;
 	struct moment *m;
@@ -153,17 +153,18 @@ struct exact {
 	int is_due;
 };
 
-static void list__add_in_turn(struct list *l, const struct tui_comp *c, struct exact *e)
+static void moment_list__add_in_turn(struct moment_list *l, const struct tui_comp *c, struct exact *e)
 {
 	if (e->is_due && e->rel_ns <= c->rel_ns) {
-		list__add(l, e->rel_ns, e->sum, e->cats);
+		moment_list__add(l, e->rel_ns, e->sum, e->cats);
 		e->is_due = 0;
 	}
-	list__add(l, c->rel_ns, c->sum, c->cats);
+	moment_list__add(l, c->rel_ns, c->sum, c->cats);
 }
 
 /* Half of the points for the whole trace, half for the last minutes. */
-static void list__fill(struct list *l, const struct feed_lane *lane, uint64_t now_rel_ns, size_t points, struct exact *e)
+static void moment_list__fill(struct moment_list *l, const struct feed_lane *lane, uint64_t now_rel_ns, size_t points,
+			      struct exact *e)
 {
 	uint64_t half = points / 2, recent_ns = half * RECENT_NS, old_ns = now_rel_ns > recent_ns ? now_rel_ns - recent_ns : 0;
 	struct tui_comp c;
@@ -171,12 +172,12 @@ static void list__fill(struct list *l, const struct feed_lane *lane, uint64_t no
 	old_ns += (RECENT_NS - old_ns % RECENT_NS) % RECENT_NS; /* as the history's slots are */
 	for (uint64_t i = 0; old_ns && i < half; i++)
 		if (tui_hist__get(lane->hist, old_ns / half * i, old_ns / half * (i + 1), &c))
-			list__add_in_turn(l, &c, e);
+			moment_list__add_in_turn(l, &c, e);
 	for (uint64_t at = old_ns; at <= now_rel_ns; at += RECENT_NS)
 		if (tui_hist__get(lane->hist, at, at + RECENT_NS, &c))
-			list__add_in_turn(l, &c, e);
+			moment_list__add_in_turn(l, &c, e);
 	if (e->is_due)
-		list__add(l, e->rel_ns, e->sum, e->cats);
+		moment_list__add(l, e->rel_ns, e->sum, e->cats);
 }
 
 static struct exact exact_peak(const struct report *r, const struct feed_lane *lane)
@@ -195,7 +196,7 @@ static struct exact exact_peak(const struct report *r, const struct feed_lane *l
 }
 
 /* The report's own moment: a slot of the history may keep a fuller one. */
-static void list__add_now(struct list *l, const struct report *r, const struct feed_lane *lane)
+static void moment_list__add_now(struct moment_list *l, const struct report *r, const struct feed_lane *lane)
 {
 	const struct report_dev *d = report_dev_find(r, lane->dev);
 	const uint64_t *of_proc = lane->pid ? lane_now(r, lane->pid, lane->dev) : NULL;
@@ -207,7 +208,7 @@ static void list__add_now(struct list *l, const struct report *r, const struct f
 	}
 	if (l->cnt && l->m[l->cnt - 1].ts_ns == r->run.end_ts_ns)
 		l->cnt--;
-	list__add(l, r->run.end_ts_ns - r->run.start_ts_ns, sum, cats);
+	moment_list__add(l, r->run.end_ts_ns - r->run.start_ts_ns, sum, cats);
 }
 
 static void put_lanes(struct page_feed *f, const struct report *r, struct html_doc *d)
@@ -217,15 +218,15 @@ static void put_lanes(struct page_feed *f, const struct report *r, struct html_d
 	points = points < PAGE_FEED_LANE_POINTS ? points : PAGE_FEED_LANE_POINTS;
 	for (size_t i = 0; i < f->cnt; i++) {
 		const struct feed_lane *lane = &f->lanes[i];
-		struct list l = { .m = f->room + used, .max = points + 3, .start_ns = r->run.start_ts_ns };
+		struct moment_list l = { .m = f->room + used, .max = points + 3, .start_ns = r->run.start_ts_ns };
 		struct exact e = exact_peak(r, lane);
 		struct html_lane *to = &d->lanes[d->lanes_cnt++];
 
 		to->peak = e.is_due ? e.sum : lane->peak;
 		to->peak_ts_ns = r->run.start_ts_ns + (e.is_due ? e.rel_ns : lane->peak_rel_ns);
-		list__fill(&l, lane, r->run.end_ts_ns - r->run.start_ts_ns, points, &e);
+		moment_list__fill(&l, lane, r->run.end_ts_ns - r->run.start_ts_ns, points, &e);
 		if (!r->sampling.in_gap)
-			list__add_now(&l, r, lane);
+			moment_list__add_now(&l, r, lane);
 		to->pid = lane->pid;
 		to->dev = lane->dev;
 		to->list = l.m;

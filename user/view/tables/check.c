@@ -14,18 +14,18 @@
 
 #define CATS_SHOWN 4
 
-struct share {
+struct category_share {
 	enum category cat;
 	uint64_t bytes;
 };
 
 /* Categories at the peak, the largest first; returns how many. */
-static size_t shares(const struct check_view *v, struct share ret[CAT_MAX])
+static size_t shares(const struct check_view *v, struct category_share ret[CAT_MAX])
 {
 	size_t cnt = 0;
 
 	for (int c = 0; c < CAT_MAX; c++) {
-		struct share s = { (enum category)c, v->dev->cats[c].at_peak };
+		struct category_share s = { (enum category)c, v->dev->cats[c].at_peak };
 		size_t at = cnt;
 
 		if (!s.bytes)
@@ -87,7 +87,7 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 {
 	char what[SUBJECT_BYTES], a[24], b[24], c[24], d[24], text[400 + SUBJECT_BYTES], jobs[JOBS_BYTES];
 	uint64_t lost = report_lost_events(v->r);
-	struct share cats[CAT_MAX];
+	struct category_share cats[CAT_MAX];
 	size_t cnt = shares(v, cats), n = 0;
 	struct page p;
 	int r = page__open(&p, out, opts, PAGE_WIDTH);
@@ -118,7 +118,7 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 
 int check_view_json(FILE *out, const struct check_view *v)
 {
-	struct share cats[CAT_MAX];
+	struct category_share cats[CAT_MAX];
 	size_t cnt = shares(v, cats);
 	struct outbuf o;
 	struct json j;
@@ -147,7 +147,7 @@ int check_view_json(FILE *out, const struct check_view *v)
 int check_view_md(FILE *out, const struct check_view *v)
 {
 	char what[SUBJECT_BYTES], a[24], b[24], jobs[JOBS_BYTES];
-	struct share cats[CAT_MAX];
+	struct category_share cats[CAT_MAX];
 	size_t cnt = v->category < 0 && v->r->has_flow ? shares(v, cats) : 0; /* with one category the others do not count */
 
 	fprintf(out, "**memtrace: peak %s the limit**\n\n| | at the peak | limit |\n|---|---:|---:|\n| %s | %s | %s |\n",

@@ -160,31 +160,31 @@ static void put_value(struct page *p, double v, int is_bytes, int is_change)
 	page__cell(p, value_words(text, v, is_bytes, is_change), -CELL);
 }
 
-struct column {
+struct diff_column {
 	enum diff_value value;
 	const char *head;
 	int is_bytes;
 };
 
-static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
+static size_t columns_of(enum diff_by by, int per_step, struct diff_column *ret)
 {
 	const char *allocated = per_step ? "allocated a step" : "allocated a second";
 	const char *end = per_step ? "after a step" : "at the end";
 	size_t n = 0;
 
 	if (by == DIFF_BY_SYMBOL) {
-		ret[n++] = (struct column){ DIFF_FIRED, per_step ? "times a step" : "times a second", 0 };
+		ret[n++] = (struct diff_column){ DIFF_FIRED, per_step ? "times a step" : "times a second", 0 };
 		return n;
 	}
 	if (by != DIFF_BY_MODULE && by != DIFF_BY_NAME && by != DIFF_BY_RANK)
-		ret[n++] = (struct column){ DIFF_MEAN, "live, on average", 1 };
-	ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
+		ret[n++] = (struct diff_column){ DIFF_MEAN, "live, on average", 1 };
+	ret[n++] = (struct diff_column){ DIFF_PEAK, "at the peak", 1 };
 	if (by == DIFF_BY_MODULE || by == DIFF_BY_NAME || by == DIFF_BY_RANK)
-		ret[n++] = (struct column){ DIFF_END, by == DIFF_BY_MODULE ? end : "at the end", 1 };
+		ret[n++] = (struct diff_column){ DIFF_END, by == DIFF_BY_MODULE ? end : "at the end", 1 };
 	if (by == DIFF_BY_NAME || by == DIFF_BY_RANK)
 		return n;
-	ret[n++] = by == DIFF_BY_CATEGORY ? (struct column){ DIFF_END, end, 1 } :
-					    (struct column){ DIFF_BYTES, allocated, 1 };
+	ret[n++] = by == DIFF_BY_CATEGORY ? (struct diff_column){ DIFF_END, end, 1 } :
+					    (struct diff_column){ DIFF_BYTES, allocated, 1 };
 	return n;
 }
 
@@ -289,7 +289,7 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 /* --- the table ------------------------------------------------------------------------------------------------- */
 
 /* Both have nothing in each column that is shown. */
-static int is_nothing(const struct diff_row *r, const struct column *cols, size_t n)
+static int is_nothing(const struct diff_row *r, const struct diff_column *cols, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
 		if (fabs(r->a[cols[k].value]) >= 0.5 || fabs(r->b[cols[k].value]) >= 0.5)
@@ -298,7 +298,7 @@ static int is_nothing(const struct diff_row *r, const struct column *cols, size_
 }
 
 /* Nothing that is shown of it differs. */
-static int is_same(const struct diff_row *r, const struct column *cols, size_t n)
+static int is_same(const struct diff_row *r, const struct diff_column *cols, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
 		char text[32];
@@ -311,7 +311,7 @@ static int is_same(const struct diff_row *r, const struct column *cols, size_t n
 }
 
 /* The number of rows that are the same in both, and of the others. */
-static size_t rows_same(const struct diff *d, const struct column *cols, size_t n, size_t *ret_changed)
+static size_t rows_same(const struct diff *d, const struct diff_column *cols, size_t n, size_t *ret_changed)
 {
 	size_t same = 0;
 
@@ -337,8 +337,8 @@ static void none_words(char *buf, size_t size, const struct diff_view *v, size_t
 		snprintf(buf, size, "By %s there is nothing in either", by_words[v->by]);
 }
 
-static void put_row(struct page *p, const struct diff_view *v, const struct diff_row *r, const struct column *cols, size_t n,
-		    int name_cols)
+static void put_row(struct page *p, const struct diff_view *v, const struct diff_row *r, const struct diff_column *cols,
+		    size_t n, int name_cols)
 {
 	page__put(p, "  ");
 	(v->by == DIFF_BY_MODULE || v->by == DIFF_BY_NAME ? page__path : page__cell)(p, row_name(r), name_cols);
@@ -352,7 +352,7 @@ static void put_row(struct page *p, const struct diff_view *v, const struct diff
 		stack_text(p, r->stack->frames, r->stack->frames_cnt, FRAMES_SHOWN);
 }
 
-static void put_table_head(struct page *p, const struct diff_view *v, const struct column *cols, size_t n, int name_cols)
+static void put_table_head(struct page *p, const struct diff_view *v, const struct diff_column *cols, size_t n, int name_cols)
 {
 	page__cell(p, "", name_cols + 2);
 	for (size_t i = 0; i < n; i++)
@@ -370,7 +370,7 @@ static void put_table_head(struct page *p, const struct diff_view *v, const stru
 
 static void put_table(struct page *p, const struct diff_view *v, size_t top)
 {
-	struct column cols[3];
+	struct diff_column cols[3];
 	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = 0, same, changed;
 	char text[200];
 	int name_cols;
@@ -466,7 +466,7 @@ static void md_name(struct page *p, const char *name)
 
 static void md_table(struct page *p, const struct diff_view *v, size_t top)
 {
-	struct column cols[3];
+	struct diff_column cols[3];
 	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = 0, changed, same = rows_same(v->diff, cols, n, &changed);
 	char a[32], b[32], c[32], text[200];
 

@@ -11,7 +11,7 @@
 #define BAR_COLS_MIN 4
 #define OPS_SHOWN_MAX 64
 
-struct part {
+struct chart_part {
 	const char *name;
 	uint64_t live, at_peak;
 	uint8_t style;
@@ -27,7 +27,7 @@ static const char *const short_names[CAT_MAX] = {
 };
 
 /* Takes the least important part out, and adds it to `others`. */
-static size_t parts_fold(struct part *parts, size_t n, struct part *others)
+static size_t parts_fold(struct chart_part *parts, size_t n, struct chart_part *others)
 {
 	size_t least = 0;
 
@@ -46,19 +46,19 @@ static int is_held_now(const struct report_dev *dev, unsigned cat, const struct 
 }
 
 /* In the order of the stack in the chart, the top first; parts that are only in the chart come last. */
-static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_ui *ui,
+static size_t parts_by_category(struct chart_part *parts, size_t max, const struct report_dev *dev, const struct tui_ui *ui,
 				const struct tui_comp *held, int is_wide)
 {
-	struct part others = { .name = "(others)", .style = TUI_DIM };
+	struct chart_part others = { .name = "(others)", .style = TUI_DIM };
 	size_t n = 0;
 
 	for (unsigned i = 2 * CAT_MAX; i--;) {
 		unsigned cat = tui_stack[i % CAT_MAX];
 
 		if (i < CAT_MAX ? !is_held_now(dev, cat, held) && (ui->cats >> cat & 1) : is_held_now(dev, cat, held))
-			parts[n++] = (struct part){ is_wide ? category_name((enum category)cat) : short_names[cat],
-						    held ? held->cats[cat] : dev->cats[cat].live, dev->cats[cat].at_peak,
-						    (uint8_t)(TUI_CAT0 + cat), tui_letter(cat) };
+			parts[n++] = (struct chart_part){ is_wide ? category_name((enum category)cat) : short_names[cat],
+							  held ? held->cats[cat] : dev->cats[cat].live, dev->cats[cat].at_peak,
+							  (uint8_t)(TUI_CAT0 + cat), tui_letter(cat) };
 	}
 	if (n <= max)
 		return n;
@@ -69,7 +69,7 @@ static size_t parts_by_category(struct part *parts, size_t max, const struct rep
 }
 
 /* Reports are sorted by bytes at the peak; the last line sums up the others. */
-static size_t parts_by_op(struct part *parts, size_t max, const struct report *r)
+static size_t parts_by_op(struct chart_part *parts, size_t max, const struct report *r)
 {
 	uint64_t live = r->ops.none.live, peak = r->ops.none.at_peak;
 	size_t n = 0;
@@ -78,19 +78,19 @@ static size_t parts_by_op(struct part *parts, size_t max, const struct report *r
 		const struct report_op *op = &r->ops.rows[i];
 
 		if (n + 1 < max && op->at_peak) {
-			parts[n++] = (struct part){ op->name, op->live, op->at_peak, TUI_BAR, 0 };
+			parts[n++] = (struct chart_part){ op->name, op->live, op->at_peak, TUI_BAR, 0 };
 		} else {
 			live += op->live;
 			peak += op->at_peak;
 		}
 	}
 	if (n < max && (live || peak))
-		parts[n++] = (struct part){ "(all others)", live, peak, TUI_DIM, 0 };
+		parts[n++] = (struct chart_part){ "(all others)", live, peak, TUI_DIM, 0 };
 	return n;
 }
 
 /* Live bytes in front of those at the peak. */
-static void draw_bar(struct canvas *c, unsigned x, unsigned y, unsigned cols, const struct part *p, uint64_t whole)
+static void draw_bar(struct canvas *c, unsigned x, unsigned y, unsigned cols, const struct chart_part *p, uint64_t whole)
 {
 	double live = whole ? (double)p->live / (double)whole : 0, peak = whole ? (double)p->at_peak / (double)whole : 0;
 	unsigned end = (unsigned)((peak > 1 ? 1 : peak) * cols + 0.5);
@@ -101,7 +101,7 @@ static void draw_bar(struct canvas *c, unsigned x, unsigned y, unsigned cols, co
 }
 
 static void draw_part(struct canvas *c, struct rect at, unsigned y, unsigned name_cols, unsigned bar_cols,
-		      const struct part *p, uint64_t whole, const struct tui_ui *ui)
+		      const struct chart_part *p, uint64_t whole, const struct tui_ui *ui)
 {
 	char text[24];
 	unsigned x = at.x;
@@ -119,7 +119,7 @@ static void draw_part(struct canvas *c, struct rect at, unsigned y, unsigned nam
 void tui_cats__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct report *r,
 		    const struct report_dev *dev, const struct tui_comp *held)
 {
-	struct part parts[OPS_SHOWN_MAX];
+	struct chart_part parts[OPS_SHOWN_MAX];
 	size_t max = at.h - 1 < OPS_SHOWN_MAX ? at.h - 1 : OPS_SHOWN_MAX, n;
 	unsigned name_cols, bar_cols = at.w / 5;
 	int has_cats = report_has_cats(r);

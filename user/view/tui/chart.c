@@ -199,16 +199,16 @@ static void column_pale(struct canvas *c, unsigned x, unsigned y, unsigned lines
 
 /* --- the chart ------------------------------------------------------------------------------------------ */
 
-struct window {
+struct chart_window {
 	uint64_t from_ns, to_ns; /* since the start */
 	uint64_t now_ns;
 	unsigned cols;
 };
 
-static struct window window_of(const struct tui_ui *ui, const struct report *r, unsigned cols)
+static struct chart_window window_of(const struct tui_ui *ui, const struct report *r, unsigned cols)
 {
 	uint64_t now = r->run.end_ts_ns - r->run.start_ts_ns, span = tui_span_ns(ui->span);
-	struct window w = { .now_ns = now, .cols = cols };
+	struct chart_window w = { .now_ns = now, .cols = cols };
 
 	if (span && now > span) {
 		w.to_ns = now;
@@ -221,12 +221,12 @@ static struct window window_of(const struct tui_ui *ui, const struct report *r, 
 	return w;
 }
 
-static uint64_t window_at(const struct window *w, unsigned col)
+static uint64_t window_at(const struct chart_window *w, unsigned col)
 {
 	return w->from_ns + (uint64_t)((double)(w->to_ns - w->from_ns) * col / w->cols);
 }
 
-static unsigned window_col(const struct window *w, uint64_t rel_ns)
+static unsigned window_col(const struct chart_window *w, uint64_t rel_ns)
 {
 	double at = (double)(rel_ns - w->from_ns) / (double)(w->to_ns - w->from_ns) * w->cols;
 
@@ -351,7 +351,7 @@ static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
 }
 
 /* Dashed, behind what stands there: from a process's first step up to where it has settled, however little of the window. */
-static void draw_settling(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
+static void draw_settling(struct canvas *c, unsigned x, unsigned y, const struct chart_window *w, const struct report *r)
 {
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		uint64_t from = r->procs[i].settling_from_ns - r->run.start_ts_ns;
@@ -396,7 +396,7 @@ static void say_settling(struct canvas *c, unsigned x, unsigned y, unsigned cols
 }
 
 /* Ends of steps, begins of forward and backward; nothing if they are too close to distinguish memory between them. */
-static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
+static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct chart_window *w, const struct report *r)
 {
 	size_t end = r->marks.cnt, first, cnt = 0;
 
@@ -421,7 +421,8 @@ static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct wi
 	}
 }
 
-static void draw_time(struct canvas *c, struct rect at, const struct window *w, const struct tui_ui *ui, const struct report *r)
+static void draw_time(struct canvas *c, struct rect at, const struct chart_window *w, const struct tui_ui *ui,
+		      const struct report *r)
 {
 	unsigned y = at.y + at.h - 1, x = at.x + AXIS_COLS + 1;
 	char text[40], a[24];
@@ -466,7 +467,7 @@ static void put_flag(struct canvas *c, unsigned x, unsigned y, unsigned cols, un
 	canvas__set(c, x + col, y, cp, style, TUI_PLAIN);
 }
 
-static void draw_flags(struct canvas *c, struct rect at, const struct window *w, const struct tui_data *d,
+static void draw_flags(struct canvas *c, struct rect at, const struct chart_window *w, const struct tui_data *d,
 		       const struct report *r, const struct report_dev *dev)
 {
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1;
@@ -513,7 +514,7 @@ static void column_then(struct tui_column *col, struct tui_ui *ui, const struct 
 }
 
 /* The column of the held moment, around which the window is; cols: none is held. */
-static unsigned settle_held(struct tui_ui *ui, const struct window *w)
+static unsigned settle_held(struct tui_ui *ui, const struct chart_window *w)
 {
 	ui->col_ns = (w->to_ns - w->from_ns) / w->cols;
 	ui->now_ns = w->now_ns;
@@ -537,7 +538,7 @@ static void put_bytes(char *text, size_t size, const struct tui_column *column, 
 }
 
 /* On the line of time: time, step and bytes. */
-static void draw_held(struct canvas *c, struct rect at, const struct window *w, const struct report *r, unsigned col,
+static void draw_held(struct canvas *c, struct rect at, const struct chart_window *w, const struct report *r, unsigned col,
 		      const struct tui_column *column)
 {
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1, len;
@@ -566,7 +567,7 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 	const struct tui_column *before = NULL;
 	unsigned x = at.x + AXIS_COLS + 1;
 	int has_cats = report_has_cats(r);
-	struct window w;
+	struct chart_window w;
 	uint64_t top = 0, most[CAT_MAX] = { 0 };
 	unsigned held;
 

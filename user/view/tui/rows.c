@@ -54,7 +54,7 @@ static void fill_regions(struct tui_rows *rows, struct drawn *d, const struct re
 
 /* --- the peak ----------------------------------------------------------------------------------------- */
 
-struct part {
+struct peak_part {
 	const char *name;
 	uint64_t at_peak, live, use;
 };
@@ -65,12 +65,12 @@ static int has_use(const struct drawn *d)
 }
 
 static const struct column peak_cols[] = {
-	{ NULL, "at the peak", COL_TEXT, OF(part, name), TUI(1, 20, .wide = 1) },
-	{ NULL, "", COL_BAR, OF(part, at_peak), TUI(2, 20, 70, 1) },
-	{ NULL, "bytes", COL_BYTES, OF(part, at_peak), TUI(3, 9) },
-	{ NULL, "of peak", COL_SHARE, OF(part, at_peak), TUI(4, 8) },
-	{ NULL, "by use", COL_BYTES, OF(part, use), .shown_if = has_use, TUI(5, 9) },
-	{ NULL, "live now", COL_BYTES, OF(part, live), TUI(6, 9) },
+	{ NULL, "at the peak", COL_TEXT, OF(peak_part, name), TUI(1, 20, .wide = 1) },
+	{ NULL, "", COL_BAR, OF(peak_part, at_peak), TUI(2, 20, 70, 1) },
+	{ NULL, "bytes", COL_BYTES, OF(peak_part, at_peak), TUI(3, 9) },
+	{ NULL, "of peak", COL_SHARE, OF(peak_part, at_peak), TUI(4, 8) },
+	{ NULL, "by use", COL_BYTES, OF(peak_part, use), .shown_if = has_use, TUI(5, 9) },
+	{ NULL, "live now", COL_BYTES, OF(peak_part, live), TUI(6, 9) },
 };
 
 static const struct table peak_table = TABLE(peak_cols);
@@ -84,8 +84,8 @@ static void fill_peak(struct tui_rows *rows, struct drawn *d, const struct repor
 	if (report_has_cats(r) && dev) {
 		d->whole = dev->peak;
 		for (unsigned c = 0; c < CAT_MAX; c++) {
-			struct part part = { category_name((enum category)c), dev->cats[c].at_peak, dev->cats[c].live,
-					     has_use(d) ? report_cat__plain(&dev->cats[c]) : 0 };
+			struct peak_part part = { category_name((enum category)c), dev->cats[c].at_peak, dev->cats[c].live,
+						  has_use(d) ? report_cat__plain(&dev->cats[c]) : 0 };
 
 			if (part.at_peak || part.live || part.use)
 				tui_rows__add(rows, d, &part)->style = (uint8_t)(TUI_CAT0 + c);
@@ -96,9 +96,10 @@ static void fill_peak(struct tui_rows *rows, struct drawn *d, const struct repor
 	for (size_t i = 0; i < r->ops.cnt; i++)
 		if (r->ops.rows[i].at_peak)
 			tui_rows__add(rows, d,
-				      &(struct part){ r->ops.rows[i].name, r->ops.rows[i].at_peak, r->ops.rows[i].live, 0 });
+				      &(struct peak_part){ r->ops.rows[i].name, r->ops.rows[i].at_peak, r->ops.rows[i].live,
+							   0 });
 	if (none->at_peak)
-		tui_rows__add(rows, d, &(struct part){ "(no operator open)", none->at_peak, none->live, 0 });
+		tui_rows__add(rows, d, &(struct peak_part){ "(no operator open)", none->at_peak, none->live, 0 });
 }
 
 /* --- blocks and threads ----------------------------------------------------------------------------- */
@@ -111,7 +112,7 @@ static void fill_blocks(struct tui_rows *rows, struct drawn *d, const struct rep
 		tui_rows__add(rows, d, &d->r->peak_blocks.rows[i]);
 }
 
-struct thread {
+struct thread_row {
 	uint32_t tid, pid;
 	uint64_t blocks, bytes, largest;
 	const char *op; /* of the largest */
@@ -119,7 +120,7 @@ struct thread {
 
 static void tid_or_rest(struct cell *c, const void *row)
 {
-	const struct thread *t = row;
+	const struct thread_row *t = row;
 
 	if (t->tid)
 		cell__say(c, "%u", t->tid);
@@ -129,13 +130,13 @@ static void tid_or_rest(struct cell *c, const void *row)
 
 static const struct column thread_cols[] = {
 	{ NULL, "thread", COL_TEXT, VIA(tid_or_rest), TUI(1, 12) },
-	{ NULL, "process", COL_NUMBER, OF(thread, pid), IF(thread, tid), TUI(2, 8) },
-	{ NULL, "blocks", COL_COUNT, OF(thread, blocks), IF(thread, tid), TUI(3, 7) },
-	{ NULL, "bytes", COL_BYTES, OF(thread, bytes), TUI(4, 9) },
-	{ NULL, "of peak", COL_SHARE, OF(thread, bytes), TUI(5, 8) },
-	{ NULL, "", COL_BAR, OF(thread, bytes), TUI(6, 12, 110, 1) },
-	{ NULL, "largest", COL_BYTES, OF(thread, largest), IF(thread, tid), TUI(7, 9) },
-	{ NULL, "made by", COL_TEXT, OF(thread, op), TUI(8, 14, .wide = 1) },
+	{ NULL, "process", COL_NUMBER, OF(thread_row, pid), IF(thread_row, tid), TUI(2, 8) },
+	{ NULL, "blocks", COL_COUNT, OF(thread_row, blocks), IF(thread_row, tid), TUI(3, 7) },
+	{ NULL, "bytes", COL_BYTES, OF(thread_row, bytes), TUI(4, 9) },
+	{ NULL, "of peak", COL_SHARE, OF(thread_row, bytes), TUI(5, 8) },
+	{ NULL, "", COL_BAR, OF(thread_row, bytes), TUI(6, 12, 110, 1) },
+	{ NULL, "largest", COL_BYTES, OF(thread_row, largest), IF(thread_row, tid), TUI(7, 9) },
+	{ NULL, "made by", COL_TEXT, OF(thread_row, op), TUI(8, 14, .wide = 1) },
 };
 
 static const struct table thread_table = TABLE(thread_cols);
@@ -160,7 +161,7 @@ static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct re
 	d->whole = report_peak_sum(r);
 	for (size_t i = 0; i < r->peak_blocks.cnt; i++) {
 		const struct report_block *first = &r->peak_blocks.rows[i];
-		struct thread t = { .tid = first->tid, .pid = first->pid };
+		struct thread_row t = { .tid = first->tid, .pid = first->pid };
 
 		if (has_earlier(r, i))
 			continue;
@@ -178,8 +179,8 @@ static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct re
 		reported += t.bytes;
 	}
 	if (reported && reported < d->whole)
-		tui_rows__add(rows, d, &(struct thread){ .bytes = d->whole - reported,
-							.op = "blocks that are not under Blocks" })->style = TUI_DIM;
+		tui_rows__add(rows, d, &(struct thread_row){ .bytes = d->whole - reported,
+							    .op = "blocks that are not under Blocks" })->style = TUI_DIM;
 }
 
 /* --- names, modules, steps, processes, segments ------------------------------------------------------- */

@@ -15,7 +15,7 @@ static int row_matches(const struct tui_rows *rows, const struct tui_row *r, con
 	return !filter[0];
 }
 
-struct order {
+struct row_order {
 	unsigned col;
 	int is_text, is_up;
 };
@@ -24,7 +24,7 @@ struct order {
 static int row_cmp(const void *pa, const void *pb, void *ctx)
 {
 	const struct tui_row *ra = pa, *rb = pb;
-	const struct order *o = ctx;
+	const struct row_order *o = ctx;
 	const struct tui_value *a = &ra->v[o->col], *b = &rb->v[o->col];
 	int r = cmp_down(a->num, b->num);
 
@@ -41,7 +41,7 @@ static struct tui_tab_state *state_of(struct tui_ui *ui, const struct tui_rows *
 void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, struct tui_ui *ui)
 {
 	const struct tui_tab_state *s = state_of(ui, rows, t);
-	struct order o = { .col = s->sort < rows->cols_cnt ? s->sort : 0, .is_up = s->is_up };
+	struct row_order o = { .col = s->sort < rows->cols_cnt ? s->sort : 0, .is_up = s->is_up };
 	size_t kept = 0;
 
 	o.is_text = rows->cols_cnt && column__is_left(rows->cols[o.col]);

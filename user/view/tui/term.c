@@ -22,7 +22,7 @@
 #define COLOR_NONE (-1)
 
 /* Of each style: its colour in a palette of 256, in one of 8, and what stands for it without any. */
-static const struct look {
+static const struct style_look {
 	short fg, bg, fg8, bg8;
 	attr_t attr, attr_plain;
 } looks[TUI_STYLES] = {
@@ -209,7 +209,7 @@ int tui_term_has_eighths(void)
 
 static short color_pair(uint8_t style, unsigned behind)
 {
-	const struct look *l = &looks[style];
+	const struct style_look *l = &looks[style];
 	short fg = term.is_256 ? l->fg : l->fg8, bg = term.is_256 ? l->bg : l->bg8;
 	short *pair = &term.pairs[style][behind];
 

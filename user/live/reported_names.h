@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * said: the names of one process's tensors and modules as last reported, so that a look reports only what is new: as events
- * (EV_MODULE, EV_TENSOR), and to the kernel side which modules have names. Called by naming.c with what a look found.
+ * reported_names: the names of one process's tensors and modules as last reported, so that a look reports only what is new: as
+ * events (EV_MODULE, EV_TENSOR), and to the kernel side which modules have names. Called by naming.c with what a look found.
  */
-#ifndef MT_LIVE_SAID_H
-#define MT_LIVE_SAID_H
+#ifndef MT_LIVE_REPORTED_NAMES_H
+#define MT_LIVE_REPORTED_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct py_look;
 struct py_reader;
 
 /* Shared by all processes. */
-struct said_env {
+struct reported_names_env {
 	struct tell tell;
 	const struct model *model;
 	struct keeper *keeper;	/* NULL: the kernel side does not need to know which modules have names */
@@ -28,14 +28,14 @@ struct said_env {
 };
 
 /* The place of an optimizer's step count: the state `step` of its first parameter, a tensor. */
-struct said_count {
+struct step_count_place {
 	uint64_t addr; /* 0: there is none, or on a GPU */
 	uint8_t dtype; /* c10::ScalarType */
 };
 
-struct said {
+struct reported_names {
 	pid_t pid;
-	struct said_count count;
+	struct step_count_place count;
 	struct known_set {
 		struct map map; /* struct known */
 		size_t max;
@@ -43,7 +43,9 @@ struct said {
 	uint32_t named_cnt, unnamed; /* modules that the kernel side knows to have names; those without room there this time */
 };
 
-void said__look(struct said *s, struct said_env *env, const struct py_reader *r, const struct py_look *look, uint64_t now_ns);
-void said__done(struct said *s, struct said_env *env); /* the kernel side forgets its modules, too */
+void reported_names__look(struct reported_names *s, struct reported_names_env *env, const struct py_reader *r,
+			  const struct py_look *look, uint64_t now_ns);
+/* The kernel side forgets its modules, too. */
+void reported_names__done(struct reported_names *s, struct reported_names_env *env);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #define LOG_MODULE "holding"
-#include "live/holding.h"
+#include "live/holder_looks.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,18 +11,18 @@
 
 _Static_assert(MODEL_GROWING_SETS <= PY_HELD_SETS, "a look has room for all");
 
-int holding__begin(struct holding *h, const struct model *m, pid_t pid, struct look_job *j, uint64_t now_ns)
+int holder_looks__begin(struct holder_looks *h, const struct model *m, pid_t pid, struct look_job *j, uint64_t now_ns)
 {
 	if (now_ns < h->next_ns)
 		return 0;
 	h->next_ns = now_ns + HOLDING_ASK_NS;
 	if (model__growing(m, (uint32_t)pid, &j->growing, &j->held_cnt) || !j->held_cnt) {
-		holding__drop(j);
+		holder_looks__drop(j);
 		return 0;
 	}
 	j->held = calloc(j->held_cnt, sizeof(*j->held));
 	if (!j->held) {
-		holding__drop(j);
+		holder_looks__drop(j);
 		return 0;
 	}
 	for (size_t i = 0; i < j->held_cnt; i++)
@@ -33,7 +33,7 @@ int holding__begin(struct holding *h, const struct model *m, pid_t pid, struct l
 	return 1;
 }
 
-void holding__drop(struct look_job *j)
+void holder_looks__drop(struct look_job *j)
 {
 	free(j->growing);
 	free(j->held);
@@ -67,7 +67,7 @@ static const struct model_growing *witness(const struct look_job *j, uint32_t se
 	return any;
 }
 
-void holding__end(const struct look_job *j, const struct tell *tell)
+void holder_looks__end(const struct look_job *j, const struct tell *tell)
 {
 	log_debug("process %d: %zu blocks looked for in %.1f ms", (int)j->pid, j->held_cnt, (double)j->held_ns / 1e6);
 	for (uint32_t i = 0; i < MODEL_GROWING_SETS && !j->r; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "live/said.h"
+#include "live/reported_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void known_set__begin(struct known_set *s, size_t cnt)
 /* --- which modules have names, for the kernel side ----------------------------------------------------------- */
 
 /* A module without room counts as part of the one around it until there is room, which the next look tries. */
-static void set_named(struct said_env *env, struct said *s, struct known *k, int is_named)
+static void set_named(struct reported_names_env *env, struct reported_names *s, struct known *k, int is_named)
 {
 	if (!env->keeper || k->is_named == is_named)
 		return;
@@ -52,7 +52,7 @@ static void set_named(struct said_env *env, struct said *s, struct known *k, int
 	env->named_cnt = is_named ? env->named_cnt + 1 : env->named_cnt - 1;
 }
 
-static void forget_modules(struct said_env *env, struct said *s)
+static void forget_modules(struct reported_names_env *env, struct reported_names *s)
 {
 	for (uint32_t i = 0; i < s->modules.map.cnt; i++)
 		set_named(env, s, map__at(&s->modules.map, i), 0);
@@ -84,7 +84,8 @@ static uint8_t flags_of(const struct py_name *n)
 			 (n->rests ? EV_TENSOR_RESTS : 0));
 }
 
-static int is_said(const struct said_env *env, const struct said *s, const struct py_reported *t, const struct known *k)
+static int was_reported(const struct reported_names_env *env, const struct reported_names *s, const struct py_reported *t,
+			const struct known *k)
 {
 	struct tensor had;
 	int r = model__tensor_at(env->model, (uint32_t)s->pid, k->at, t->name->at.bytes, &had);
@@ -96,7 +97,7 @@ static int is_said(const struct said_env *env, const struct said *s, const struc
 /* --- modules --------------------------------------------------------------------------------------------------- */
 
 /* A module that is gone has no name; a look that could not read everything proves nothing about that. */
-static void forget_gone(struct said_env *env, struct said *s, const struct py_look *look)
+static void forget_gone(struct reported_names_env *env, struct reported_names *s, const struct py_look *look)
 {
 	int has_names = look->reported_modules_cnt != 0;
 
@@ -111,8 +112,8 @@ static void forget_gone(struct said_env *env, struct said *s, const struct py_lo
 		(void)keeper__module(env->keeper, s->pid, 0, 1);
 }
 
-static void say_modules(struct said_env *env, struct said *s, const struct py_reader *r, const struct py_look *look,
-			uint64_t now_ns)
+static void say_modules(struct reported_names_env *env, struct reported_names *s, const struct py_reader *r,
+			const struct py_look *look, uint64_t now_ns)
 {
 	if (!known_set__has_room(&s->modules, look->reported_modules_cnt)) {
 		forget_modules(env, s); /* all are reported again then */
@@ -149,22 +150,23 @@ static int is_count(const struct py_reader *r, const struct py_name *n)
 	       !strcmp(py_reader__text(r, n->key), "step");
 }
 
-static void find_count(struct said *s, const struct py_reader *r, const struct py_look *look)
+static void find_count(struct reported_names *s, const struct py_reader *r, const struct py_look *look)
 {
 	if (!look->reported_cnt)
 		return;
-	s->count = (struct said_count){ 0 };
+	s->count = (struct step_count_place){ 0 };
 	for (size_t i = 0; i < look->reported_cnt && !s->count.addr; i++) {
 		const struct py_name *n = look->reported[i].name;
 
 		if (is_count(r, n))
-			s->count = (struct said_count){ .addr = n->at.data, .dtype = n->at.dtype };
+			s->count = (struct step_count_place){ .addr = n->at.data, .dtype = n->at.dtype };
 	}
 }
 
 /* --- all -------------------------------------------------------------------------------------------------------- */
 
-void said__look(struct said *s, struct said_env *env, const struct py_reader *r, const struct py_look *look, uint64_t now_ns)
+void reported_names__look(struct reported_names *s, struct reported_names_env *env, const struct py_reader *r,
+			  const struct py_look *look, uint64_t now_ns)
 {
 	uint64_t age = (now_ns - look->begin_ns) / EV_TENSOR_AGE_NS + 1;
 
@@ -182,7 +184,7 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 		if (!k)
 			return;
 		learn(&env->tell, s->pid, r, t, k);
-		if (is_said(env, s, t, k))
+		if (was_reported(env, s, t, k))
 			continue;
 		if (k->of.v)
 			tell__event(&env->tell, (struct event){ .ts_ns = now_ns, .kind = EV_TENSOR_OF, .pid = (uint32_t)s->pid,
@@ -194,9 +196,9 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 	}
 }
 
-void said__done(struct said *s, struct said_env *env)
+void reported_names__done(struct reported_names *s, struct reported_names_env *env)
 {
 	forget_modules(env, s);
 	map__done(&s->tensors.map);
-	*s = (struct said){ 0 };
+	*s = (struct reported_names){ 0 };
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * chosen: the moment of a span of time that --at, --from and --to ask for: the one at which live bytes were highest, of several
- * as high the last one up to around_ns, the report's peak. Of a span without length: that time.
+ * peak_moment: the moment of a span of time that --at, --from and --to ask for: the one at which live bytes were highest, of
+ * several as high the last one up to around_ns, the report's peak. Of a span without length: that time.
  */
-#ifndef MT_VIEW_FOLD_CHOSEN_H
-#define MT_VIEW_FOLD_CHOSEN_H
+#ifndef MT_VIEW_FOLD_PEAK_MOMENT_H
+#define MT_VIEW_FOLD_PEAK_MOMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "timeline/spans.h"
 
-struct chosen {
+struct peak_moment {
 	const struct span *span; /* borrowed. from_ns 0: from the beginning */
 	uint64_t around_ns;	 /* 0: of as high ones the first */
 	uint64_t live;		 /* now, of the processes that the moment is of */
@@ -20,7 +20,7 @@ struct chosen {
 };
 
 /* Before the decision at ts_ns, UINT64_MAX: none follows. True: this is the moment, until a higher one comes. */
-static inline bool chosen__opens(struct chosen *c, uint64_t ts_ns)
+static inline bool peak_moment__opens(struct peak_moment *c, uint64_t ts_ns)
 {
 	if (c->is_open || !c->span->from_ns || ts_ns <= c->span->from_ns)
 		return false;
@@ -30,7 +30,7 @@ static inline bool chosen__opens(struct chosen *c, uint64_t ts_ns)
 	return true;
 }
 
-static inline bool chosen__look(struct chosen *c, uint64_t ts_ns)
+static inline bool peak_moment__look(struct peak_moment *c, uint64_t ts_ns)
 {
 	if (c->in_gap || ts_ns > c->span->to_ns || (c->span->from_ns && ts_ns <= c->span->from_ns) || c->live < c->bytes ||
 	    (c->live == c->bytes && ts_ns > c->around_ns))
@@ -41,17 +41,17 @@ static inline bool chosen__look(struct chosen *c, uint64_t ts_ns)
 }
 
 /* From ts on, this many bytes more live, and as many less. True: this is the moment from now on. */
-static inline bool chosen__move(struct chosen *c, uint64_t allocated, uint64_t died, uint64_t ts_ns)
+static inline bool peak_moment__move(struct peak_moment *c, uint64_t allocated, uint64_t died, uint64_t ts_ns)
 {
 	c->live += allocated - died;
-	return allocated && chosen__look(c, ts_ns);
+	return allocated && peak_moment__look(c, ts_ns);
 }
 
 /* A gap begins, or ends. True: its end is the moment from now on. */
-static inline bool chosen__gap(struct chosen *c, bool begins, uint64_t ts_ns)
+static inline bool peak_moment__gap(struct peak_moment *c, bool begins, uint64_t ts_ns)
 {
 	c->in_gap = begins;
-	return c->live > c->bytes && chosen__look(c, ts_ns);
+	return c->live > c->bytes && peak_moment__look(c, ts_ns);
 }
 
 #endif
