@@ -38,8 +38,8 @@ struct export_run {
 	FILE *out;
 	struct err *err;
 	unsigned pass, passes;
-	struct timespec start, said;
-	int has_said;
+	struct timespec start, shown;
+	int shows_progress;
 	uint64_t bytes; /* in the end */
 	struct report **first; /* of the first pass */
 	struct names *names;   /* … all names, while the second one's are still being read; NULL: one pass */
@@ -69,14 +69,14 @@ static void run_progress(void *ctx, double share)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (x->o->quiet || now.tv_sec - x->start.tv_sec < PROGRESS_AFTER_S || now.tv_sec == x->said.tv_sec)
+	if (x->o->quiet || now.tv_sec - x->start.tv_sec < PROGRESS_AFTER_S || now.tv_sec == x->shown.tv_sec)
 		return;
-	x->said = now;
-	x->has_said = isatty(STDERR_FILENO);
+	x->shown = now;
+	x->shows_progress = isatty(STDERR_FILENO);
 	if (bytes)
 		snprintf(written, sizeof(written), ", %s written", fmt_bytes(n, bytes));
-	fprintf(stderr, "%sexporting: %.0f %%%s%s", x->has_said ? "\r\x1b[K" : "",
-		100 * (x->pass + share) / x->passes, written, x->has_said ? "" : "\n");
+	fprintf(stderr, "%sexporting: %.0f %%%s%s", x->shows_progress ? "\r\x1b[K" : "",
+		100 * (x->pass + share) / x->passes, written, x->shows_progress ? "" : "\n");
 	fflush(stderr);
 }
 
@@ -294,7 +294,7 @@ static int run_end(void *ctx, const struct report *rep, int r)
 	if (!r && rep && x->is_part)
 		r = sieve__end(&x->filter.sieve, run_write, x);
 	e = x->ctx ? export_end(x->format, x->ctx, rep) : 0;
-	if (x->has_said)
+	if (x->shows_progress)
 		fputs("\r\x1b[K", stderr);
 	if (!r && e < 0)
 		r = err_set(x->err, e, "writing %s: %s", x->o->out, strerror(-e));

@@ -443,11 +443,11 @@ static const yajl_callbacks callbacks = {
 /* yajl's own message, on one line. */
 static int broken(struct reader *p)
 {
-	unsigned char *said = yajl_get_error(p->yajl, 0, NULL, 0);
+	unsigned char *why = yajl_get_error(p->yajl, 0, NULL, 0);
 	char text[160];
 
-	snprintf(text, sizeof(text), "%s", said ? (char *)said : "broken");
-	yajl_free_error(p->yajl, said);
+	snprintf(text, sizeof(text), "%s", why ? (char *)why : "broken");
+	yajl_free_error(p->yajl, why);
 	text[strcspn(text, "\n")] = '\0';
 	refuse(p, -EINVAL, "not JSON: %s", text);
 	if (strstr(text, "premature EOF"))

@@ -209,9 +209,10 @@ static int put_end(struct merge *m)
 
 	for (size_t i = 0; i < m->cnt; i++) {
 		const struct merge_source *s = &m->src[i];
-		uint64_t said = counters__lost(&s->said, MT_LOSS_RECORDING) + counters__lost(&s->said, MT_LOSS_STALLED);
+		uint64_t reported = counters__lost(&s->counters, MT_LOSS_RECORDING) +
+				    counters__lost(&s->counters, MT_LOSS_STALLED);
 
-		dropped += rec_reader__dropped(s->reader) > said ? rec_reader__dropped(s->reader) - said : 0;
+		dropped += rec_reader__dropped(s->reader) > reported ? rec_reader__dropped(s->reader) - reported : 0;
 		if (s->scan.end_reason == EV_END_FAILED)
 			reason = EV_END_FAILED;
 	}
@@ -327,7 +328,7 @@ static int scan_all(struct merge *m, const char *const *paths)
 
 		f->path = paths[i];
 		m->info->files_cnt++;
-		m->src[i].said = MAP_OF(struct counter);
+		m->src[i].counters = MAP_OF(struct counter);
 		r = merge_scan__read(&m->src[i].scan, paths[i], m->err);
 		f->events = m->src[i].scan.events;
 		f->cut_bytes = m->src[i].scan.cut_bytes;
@@ -390,7 +391,7 @@ static void merge_done(struct merge *m)
 		rec_reader__free(m->src[i].reader);
 		free(m->src[i].names);
 		free(m->src[i].stacks);
-		map__done(&m->src[i].said);
+		map__done(&m->src[i].counters);
 	}
 	free_all(m->src, m->heap, m->machines);
 	map__done(&m->sum);

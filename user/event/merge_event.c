@@ -114,23 +114,23 @@ static int merge_stack(struct merge *m, struct merge_source *s, struct event *ev
 /* --- counting ------------------------------------------------------------------------------------------------ */
 
 /* Growth since the previous value; a counter that decreased has restarted. */
-static uint64_t more(uint64_t *said, uint64_t now, bool is_base)
+static uint64_t more(uint64_t *last, uint64_t now, bool is_base)
 {
-	uint64_t d = is_base || now < *said ? 0 : now - *said;
+	uint64_t d = is_base || now < *last ? 0 : now - *last;
 
-	*said = now;
+	*last = now;
 	return d;
 }
 
-static void count_field(uint8_t rule, uint64_t *field, uint64_t *sum, uint64_t *said, bool is_base)
+static void count_field(uint8_t rule, uint64_t *field, uint64_t *sum, uint64_t *last, bool is_base)
 {
 	switch (rule) {
 	case EV_SUM_COUNTER:
-		*sum += more(said, *field, is_base);
+		*sum += more(last, *field, is_base);
 		break;
 	case EV_SUM_LEVEL:
-		*sum += *field - *said;
-		*said = *field;
+		*sum += *field - *last;
+		*last = *field;
 		break;
 	case EV_SUM_MAX:
 		*sum = *field > *sum ? *field : *sum;
@@ -145,19 +145,19 @@ static void count_field(uint8_t rule, uint64_t *field, uint64_t *sum, uint64_t *
 static int count(struct merge *m, struct merge_source *s, struct event *ev)
 {
 	const struct ev_kind_row *row = event_row(ev->kind);
-	struct counter *sum, *said;
+	struct counter *sum, *last;
 	bool is_base;
 
 	if (row->thing == EV_IN_AUX && ev->aux >= MERGE_AUX_MAX)
 		return 0;
 	sum = counters__of(&m->sum, ev->kind, (uint32_t)event_thing(ev));
-	said = counters__of(&s->said, ev->kind, (uint32_t)event_thing(ev));
-	if (!sum || !said)
+	last = counters__of(&s->counters, ev->kind, (uint32_t)event_thing(ev));
+	if (!sum || !last)
 		return -ENOMEM;
-	is_base = row->base == EV_BASE_FLAG ? ev->flags == EV_F_BASE : row->base == EV_BASE_FIRST && !said->is_known;
-	said->is_known = true;
-	count_field(row->sum_addr, &ev->addr, &sum->addr, &said->addr, is_base);
-	count_field(row->sum_size, &ev->size, &sum->size, &said->size, is_base);
+	is_base = row->base == EV_BASE_FLAG ? ev->flags == EV_F_BASE : row->base == EV_BASE_FIRST && !last->is_known;
+	last->is_known = true;
+	count_field(row->sum_addr, &ev->addr, &sum->addr, &last->addr, is_base);
+	count_field(row->sum_size, &ev->size, &sum->size, &last->size, is_base);
 	if (row->base == EV_BASE_FLAG)
 		ev->flags = 0;
 	return 1;

@@ -40,7 +40,7 @@ struct merge_source {
 	bool has_traced, is_tracing; /* from when its probes were set, but for pauses of its own, to its end */
 	uint32_t *names, *stacks; /* this file's ids → those of the merged recording */
 	size_t names_cnt, stacks_cnt, stacks_cap;
-	struct map said; /* struct counter */
+	struct map counters; /* struct counter: as it had them last */
 };
 
 struct merge {

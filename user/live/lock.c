@@ -165,7 +165,7 @@ int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int
 {
 	struct timespec pause = { .tv_nsec = TRY_EVERY_NS };
 	uint64_t begin = now_ns();
-	int fd, has_said = 0;
+	int fd, is_reported = 0;
 	char name[80];
 
 	name_of(pid, start_ns, name, sizeof(name));
@@ -174,7 +174,7 @@ int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int
 
 		if (waited >= wait_ns && tries >= TRIES_MIN)
 			return busy(pid, err);
-		if (waited >= SAY_AFTER_NS && !has_said++)
+		if (waited >= SAY_AFTER_NS && !is_reported++)
 			log_warn("another memtrace traces process %d: waiting for its end", (int)pid);
 		nanosleep(&pause, NULL);
 	}
@@ -200,12 +200,12 @@ static int await_others(pid_t pid, uint64_t wait_ns, struct err *err)
 
 int lock_take(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err)
 {
-	static int has_said;
+	static int is_reported;
 	int dir_fd = lock_dir(), fd = -1, r = 0;
 
 	if (dir_fd >= 0)
 		r = lock_take_in(dir_fd, pid, start_ns, wait_ns, &fd, err);
-	else if (!has_said++)
+	else if (!is_reported++)
 		log_warn("no directory for locks (/run/memtrace): a second memtrace on the same process may not be noticed");
 	if (!r && wait_ns)
 		r = await_others(pid, wait_ns, err);

@@ -555,16 +555,16 @@ static int session__give_rights_away(struct session *s, struct err *err)
 static int session__await(struct session *s, struct err *err)
 {
 	uint64_t t0 = now_ns();
-	int r, is_said = s->opts->quiet;
+	int r, is_reported = s->opts->quiet;
 
 	while ((r = probing__awaits(s->probing, err)) > 0 && !s->stop) {
 		r = session__turn(s, err);
 		if (r < 0)
 			return r;
-		if (!is_said && now_ns() - t0 > SLOW_ATTACH_NS) {
+		if (!is_reported && now_ns() - t0 > SLOW_ATTACH_NS) {
 			fprintf(stderr, "planning and setting probes in %zu process%s ...\n", s->followed.live_cnt,
 				s->followed.live_cnt == 1 ? "" : "es");
-			is_said = 1;
+			is_reported = 1;
 		}
 	}
 	return r < 0 ? r : 0;

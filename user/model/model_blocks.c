@@ -457,7 +457,7 @@ struct block *model__begin_late(struct model *m, const struct event *ev)
 	return b;
 }
 
-struct block *model__said(struct model *m, struct proc *p, const struct event *ev)
+struct block *model__late_by_name(struct model *m, struct proc *p, const struct event *ev)
 {
 	struct device *d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev);
 	struct block *b;

@@ -21,7 +21,7 @@ struct block *model__begin_late(struct model *m, const struct event *ev);
  * The block of a storage that is known from Python and that no operator was given yet: pid, dev, addr, size of an EV_TENSOR.
  * NULL: no memory, or another block lies there.
  */
-struct block *model__said(struct model *m, struct proc *p, const struct event *ev);
+struct block *model__late_by_name(struct model *m, struct proc *p, const struct event *ev);
 /* Counts a block that is live from now on, but no allocation, in all sums. */
 void model__counts_late(struct model *m, struct block *b, struct device *d, struct proc *p);
 /* A carried block ended in a gap. */

@@ -58,7 +58,7 @@ static void model__say_names(struct model *m)
 		struct block *b = at ? blocks__find(m->blocks, at->pid, (uint8_t)at->dev, at->ptr) : NULL;
 
 		if (b)
-			graph__said(m->graph, b, t->kind, t->bits);
+			graph__named(m->graph, b, t->kind, t->bits);
 	}
 }
 

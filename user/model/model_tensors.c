@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Names of blocks, from when one gets its name (model_said.c) until it ends. Its kind of tensor goes to the data flow as
- * evidence (graph__said). Where the category contradicts it all the same, the report counts it.
+ * Names of blocks, from when one gets its name (model_named.c) until it ends. Its kind of tensor goes to the data flow as
+ * evidence (graph__named). Where the category contradicts it all the same, the report counts it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 	if (!b->tracked)
 		model__learned_measured(m, b, procs__find(&m->procs, b->pid));
 	if (m->graph)
-		graph__said(m->graph, b, t->kind, t->bits);
+		graph__named(m->graph, b, t->kind, t->bits);
 	modules__gradient(&m->modules, b);
 	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
 	modules__named(&m->modules, t->module, t->kind, b->size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Python's names of blocks (model_tensors.c), and the block of a name (model_said.c). */
+/* Python's names of blocks (model_tensors.c), and the block of a name (model_named.c). */
 #ifndef MT_MODEL_MODEL_TENSORS_H
 #define MT_MODEL_MODEL_TENSORS_H
 
@@ -13,7 +13,7 @@ struct model;
 struct peak_freed;
 struct tensor;
 
-/* model_said.c: EV_TENSOR, EV_TENSOR_OF */
+/* model_named.c: EV_TENSOR, EV_TENSOR_OF */
 void model__tensor(struct model *m, const struct event *ev);
 void model__tensor_of(struct model *m, const struct event *ev);
 bool model__name_fits(const struct block *b, uint64_t bytes); /* of a storage; the GPU's allocator rounds up */

@@ -74,8 +74,8 @@ static void read_alias(struct book *p, const struct lex_statement *s, const stru
 	uint32_t parent = book__entry(p, from), like, e;
 
 	if (is_reuse(s->text))
-		flags |= IS_SAID | IS_REUSE;
-	if (parent == BOOK_NONE && !(flags & IS_SAID))
+		flags |= IS_LINE | IS_REUSE;
+	if (parent == BOOK_NONE && !(flags & IS_LINE))
 		return;
 	e = book__add(p, s, to, flags);
 	if (e == BOOK_NONE)
@@ -97,7 +97,7 @@ static void read_view(struct book *p, const struct lex_statement *s, const struc
 		(void)lex__next(&x);
 		from = lex__next(&x);
 	}
-	read_alias(p, s, to, &from, &args, is_pool ? IS_SAID | IS_REUSE : 0);
+	read_alias(p, s, to, &from, &args, is_pool ? IS_LINE | IS_REUSE : 0);
 }
 
 /* `to` is what a subgraph returned: all of it, since an entry has one parent, and the item's index is not read. */
@@ -126,7 +126,7 @@ static void read_new(struct book *p, const struct lex_statement *s, const struct
 		return;
 	}
 	if (dotted_is_maker(d)) {
-		e = book__add(p, s, to, IS_SAID);
+		e = book__add(p, s, to, IS_LINE);
 		if (e != BOOK_NONE)
 			p->f->entries[e].shape = words__keep_shape(p, args, 0);
 		return;
@@ -135,7 +135,7 @@ static void read_new(struct book *p, const struct lex_statement *s, const struct
 		return;
 	by = filler_of(p, s, words__keep_kernel(p, d));
 	(void)fill_arguments(p, args, &by);
-	e = book__add(p, s, to, IS_SAID | IS_RESULT);
+	e = book__add(p, s, to, IS_LINE | IS_RESULT);
 	book__fill(p, e, &by);
 }
 
@@ -193,7 +193,7 @@ static void read_call(struct book *p, const struct lex_statement *s, const struc
 		by = filler_of(p, s, words__keep_kernel(p, d));
 		(void)fill_arguments(p, args, &by);
 	}
-	e = book__add(p, s, NULL, IS_SAID);
+	e = book__add(p, s, NULL, IS_LINE);
 	book__fill(p, e, &by);
 }
 
@@ -389,7 +389,7 @@ int generated__line(const struct generated_file *f, unsigned line, struct genera
 	if (low == f->cnt)
 		return -ENOENT;
 	e = &f->entries[low];
-	if (e->line > line || !(e->flags & IS_SAID))
+	if (e->line > line || !(e->flags & IS_LINE))
 		return -ENOENT;
 	*ret = (struct generated_line){
 		.buffer = text_at(f, e->buffer),

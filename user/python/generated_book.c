@@ -95,7 +95,7 @@ uint32_t book__add(struct book *p, const struct lex_statement *s, const struct l
 	f->entries[f->cnt] = (struct book_entry){ .line = s->line, .line_last = s->line_last, .parent = BOOK_NONE };
 	f->entries[f->cnt].flags = flags;
 	if (t) {
-		if (flags & IS_SAID)
+		if (flags & IS_LINE)
 			f->entries[f->cnt].buffer = book__keep(p, t->at, t->len);
 		give(p, t, p->scope, f->cnt);
 	}

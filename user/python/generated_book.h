@@ -18,7 +18,7 @@
 #define BOOK_GRAPH_SCOPE 1 /* of `call` and the partitions; subgraphs have 2 … */
 
 enum book_flag {
-	IS_SAID = 1,   /* generated__line reports it */
+	IS_LINE = 1,   /* generated__line reports it */
 	IS_REUSE = 2,
 	IS_OUTPUT = 4,
 	IS_FILLED = 8,

@@ -144,11 +144,11 @@ static int recorder__wait(struct recorder *r, struct err *err)
 
 int recorder__begin(struct recorder *r, struct err *err)
 {
-	struct err *said = r->has_failed ? NULL : &r->err;
-	int ret = r->writer ? rec_writer__flush(r->writer, said) : 0;
+	struct err *first = r->has_failed ? NULL : &r->err;
+	int ret = r->writer ? rec_writer__flush(r->writer, first) : 0;
 
 	if (r->writer && !ret)
-		ret = recorder__wait(r, said);
+		ret = recorder__wait(r, first);
 	if (ret < 0 && !rec_writer__bytes(r->writer)) {
 		*err = r->err;
 		return ret;
@@ -290,10 +290,10 @@ static bool recorder__has_peak(struct recorder *r)
 {
 	if (r->peaks_cnt < WINDOWS_PEAKS && r->windows_cnt < WINDOWS_MAX)
 		return true;
-	if (!r->peaks_said)
+	if (!r->peaks_are_reported)
 		log_warn("%u files of new peaks were written, and no more will be: of the %d of one trace they may be half",
 			 r->peaks_cnt, WINDOWS_MAX);
-	r->peaks_said = 1;
+	r->peaks_are_reported = 1;
 	return false;
 }
 

@@ -47,7 +47,7 @@ struct recorder {
 	const char *path; /* of what is recorded, or will be */
 	unsigned windows_cnt; /* files of the window that are not the last one */
 	unsigned peaks_cnt;   /* … of them those of new peaks, which may be half of the most */
-	int peaks_said;	      /* that this limit is reached was printed */
+	int peaks_are_reported;	      /* that this limit is reached was printed */
 	struct dump *dump;    /* … one that is on its way to the disk; NULL: none is */
 	uint64_t dump_span_ns;
 	const char *dump_why, *next_why; /* next: it is written again when that one is done; NULL: it is not */

@@ -197,7 +197,7 @@ const char *report_words_traced(char buf[TRACED_MAX], const struct report *r)
 	return buf;
 }
 
-const char *report_words_steps(char buf[STEPS_SAID_MAX], const struct report *r)
+const char *report_words_steps(char buf[STEPS_WORDS_MAX], const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
 	bool is_some = s->is_on && s->gaps_cnt && s->steps_seen;
@@ -208,7 +208,7 @@ const char *report_words_steps(char buf[STEPS_SAID_MAX], const struct report *r)
 	if (is_some)
 		snprintf(traced, sizeof(traced), ", %s traced", fmt_count(a, (double)s->steps_traced));
 	if (steps)
-		snprintf(buf, STEPS_SAID_MAX, "%s steps (%s/s)%s", fmt_count(a, (double)steps),
+		snprintf(buf, STEPS_WORDS_MAX, "%s steps (%s/s)%s", fmt_count(a, (double)steps),
 			 fmt_count(b, ns ? (double)steps * 1e9 / (double)ns : 0), traced);
 	return buf;
 }

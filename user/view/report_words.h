@@ -49,8 +49,8 @@ const char *report_end_word(const struct report *r);
 #define TRACED_MAX 64
 const char *report_words_traced(char buf[TRACED_MAX], const struct report *r);
 /* "199 steps (27/s), 3 traced": of a recording of some steps all steps seen; "" where there were none. */
-#define STEPS_SAID_MAX 96
-const char *report_words_steps(char buf[STEPS_SAID_MAX], const struct report *r);
+#define STEPS_WORDS_MAX 96
+const char *report_words_steps(char buf[STEPS_WORDS_MAX], const struct report *r);
 /* "running", "exited 0", "signal 9", "detached"; buf at least 32 bytes. */
 struct report_proc;
 const char *proc_state(char *buf, const struct report_proc *p);

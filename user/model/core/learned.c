@@ -429,14 +429,14 @@ static bool learned_proc__compare(struct learned_proc *p, const struct learned_k
 
 	for (uint32_t i = 0; i < p->ready.cnt; i++) {
 		const struct learned_alloc *b = &p->ready.v[l->order[i]];
-		const struct learned_what *said = l->best[i] == ALIGN_NONE ? NULL : &k->whats[l->best[i]];
-		bool is_cat = said && said->cat == b->what.cat, is_op = said && said->op == b->what.op;
+		const struct learned_what *guess = l->best[i] == ALIGN_NONE ? NULL : &k->whats[l->best[i]];
+		bool is_cat = guess && guess->cat == b->what.cat, is_op = guess && guess->op == b->what.op;
 
 		bytes += b->size;
 		wrong += is_cat && is_op ? 0 : b->size;
-		l->counts.wrong_none += said ? 0 : b->size;
-		l->counts.wrong_cat += !said || is_cat ? 0 : b->size;
-		l->counts.wrong_op += !said || is_op ? 0 : b->size;
+		l->counts.wrong_none += guess ? 0 : b->size;
+		l->counts.wrong_cat += !guess || is_cat ? 0 : b->size;
+		l->counts.wrong_op += !guess || is_op ? 0 : b->size;
 	}
 	l->counts.checks++;
 	l->counts.check_bytes += bytes;

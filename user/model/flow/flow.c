@@ -655,23 +655,23 @@ size_t graph__bytes(const struct graph *g)
 }
 
 /* Python's word. A parameter without gradients is frozen, like one that is known by an argument's name. */
-void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
+void graph__named(struct graph *g, struct block *b, uint8_t kind, uint8_t bits)
 {
 	bool inner = bits & EV_TENSOR_INNER, rests = bits & EV_TENSOR_RESTS;
 	struct fblock *f = b->tracked ? graph__find(g, b->id) : graph__add(g, b);
 	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
 
-	if (!p || (f->said == kind && f->said_inner == inner && f->said_rests == rests))
+	if (!p || (f->py_kind == kind && f->py_inner == inner && f->py_rests == rests))
 		return;
 	if (kind == EV_TENSOR_GRADIENT && inner && fproc__has_as_input(p, f))
 		return; /* a .grad's indices, in a block that the job keeps and reads in each step */
-	if (!f->said)
-		f->said_step = p->steps;
-	f->said = kind;
-	f->said_inner = inner;
-	f->said_rests = rests;
+	if (!f->py_kind)
+		f->py_step = p->steps;
+	f->py_kind = kind;
+	f->py_inner = inner;
+	f->py_rests = rests;
 	p->has_named |= kind == EV_TENSOR_PARAMETER;
-	fproc__wrapped_said(g, p, f);
+	fproc__wrapped_named(g, p, f);
 	if (kind == EV_TENSOR_PARAMETER && inner) { /* autograd sees the wrapper, data flow only this */
 		graph__set_param(g, p, f);
 		g->counts.has_parts = 1;

@@ -85,7 +85,7 @@ bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
 void graph__was(struct graph *g, struct block *b, const struct event *ev);
 
 /* Python's word on a block: its kind, and bits of enum ev_tensor. */
-void graph__said(struct graph *g, struct block *b, uint8_t kind, uint8_t bits);
+void graph__named(struct graph *g, struct block *b, uint8_t kind, uint8_t bits);
 
 /* The label that a block has, or had until its end, for the longest time, without guesses. CAT_MAX: not known any more. */
 uint8_t graph__lasting(const struct graph *g, uint64_t id);

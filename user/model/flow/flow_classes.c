@@ -153,7 +153,7 @@ static bool rounds__count(struct rounds *r, uint32_t now)
 /* Asks for a gradient in two rounds, but has no name where parameters have names: it is not trained. */
 static bool is_received(const struct fproc *p, const struct fblock *f)
 {
-	return p->has_named && !f->said && !f->round_stepped && p->rounds >= f->round_first + ROUNDS_SURE;
+	return p->has_named && !f->py_kind && !f->round_stepped && p->rounds >= f->round_first + ROUNDS_SURE;
 }
 
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f)
@@ -360,7 +360,7 @@ void fproc__class_weight(struct fproc *p, struct fblock *f)
 /* Where an optimizer steps parts of tensors, writes of parameters are not seen, and no round ends; steps do. */
 static bool is_passed_by(const struct fproc *p, const struct fblock *f)
 {
-	return f->said == EV_TENSOR_PARAMETER && p->rounds == f->round_first && p->steps >= f->said_step + STEPS_SURE;
+	return f->py_kind == EV_TENSOR_PARAMETER && p->rounds == f->round_first && p->steps >= f->py_step + STEPS_SURE;
 }
 
 /* Frozen: in a process that trains, a whole round passed and no gradient came for it. */

@@ -3,10 +3,10 @@
  * The label of a version of a block, from what is known of the block: torch.profiler's category, and the extended classes
  * that lie over it. Changes nothing; the caller that learns something new of a block calls fblock__refresh.
  *
- * Python's word (fblock.said) is about the whole block. torch.profiler, too, reads from Python that a block is optimizer state
- * or a .grad. That it is a parameter, it reads only for modules that are called and optimizers that step: in its categories
- * Python's word counts where data flow has none, or takes it for state because an optimizer wrote it, and for parts of other
- * tensors (DTensor), of which torch.profiler reads nothing. In the extended classes it always counts.
+ * Python's word (fblock.py_kind) is about the whole block. torch.profiler, too, reads from Python that a block is optimizer
+ * state or a .grad. That it is a parameter, it reads only for modules that are called and optimizers that step: in its
+ * categories Python's word counts where data flow has none, or takes it for state because an optimizer wrote it, and for parts
+ * of other tensors (DTensor), of which torch.profiler reads nothing. In the extended classes it always counts.
  */
 #include "model/flow/flow_state.h"
 
@@ -73,7 +73,7 @@ static uint8_t class_of(const struct fblock *f, const struct label_span *s, uint
 		return CAT_BUFFER;
 	if (f->marks & FM_FROZEN && !trained)
 		return CAT_FROZEN;
-	if (f->marks & FM_RECEIVED && !f->round_stepped && !f->said)
+	if (f->marks & FM_RECEIVED && !f->round_stepped && !f->py_kind)
 		return CAT_INPUT;
 	if (role)
 		return cat;
@@ -92,11 +92,11 @@ static uint8_t class_of(const struct fblock *f, const struct label_span *s, uint
 }
 
 /* Python's word; CAT_MAX: none, or an incomplete one: a bucket of gradients is of many parameters. */
-static uint8_t class_of_said(const struct fblock *f)
+static uint8_t class_of_py_kind(const struct fblock *f)
 {
-	bool trained = f->flags & FB_ACC || (f->said_inner && !f->said_rests);
+	bool trained = f->flags & FB_ACC || (f->py_inner && !f->py_rests);
 
-	switch (f->said) {
+	switch (f->py_kind) {
 	case EV_TENSOR_STATE:
 		return CAT_OPTIMIZER_STATE;
 	case EV_TENSOR_GRADIENT:
@@ -130,9 +130,9 @@ uint8_t fblock__plain(const struct fblock *f, uint8_t cat)
 		return cat;
 	if (cat == CAT_UNKNOWN && (f->flags & (FB_TEMP | FB_TOUCHED)) == FB_TEMP)
 		return CAT_WORKSPACE;
-	if ((cat == CAT_INPUT || cat == CAT_ACTIVATION) && f->said == EV_TENSOR_PARAMETER)
+	if ((cat == CAT_INPUT || cat == CAT_ACTIVATION) && f->py_kind == EV_TENSOR_PARAMETER)
 		return CAT_PARAMETER; /* of a model that is not trained: a teacher, also an average of weights */
-	if (f->said || !(f->made & (EV_PLACE_GRAPH | MADE_LEFT)) || (cat != CAT_PARAMETER && cat != CAT_INPUT))
+	if (f->py_kind || !(f->made & (EV_PLACE_GRAPH | MADE_LEFT)) || (cat != CAT_PARAMETER && cat != CAT_INPUT))
 		return cat;
 	return class_of_made(f, cat);
 }
@@ -142,7 +142,7 @@ static uint8_t fblock__class(const struct fblock *f, const struct label_span *s,
 	uint8_t is = f->marks & FM_FSDP ? class_of_fsdp(f) : CAT_MAX;
 
 	if (is == CAT_MAX)
-		is = class_of_said(f);
+		is = class_of_py_kind(f);
 	if (is != CAT_MAX)
 		return is;
 	if (f->made & EV_PLACE_GRAPH)
@@ -179,11 +179,11 @@ static uint8_t fblock__compat(const struct fblock *f, const struct label_span *s
 {
 	uint8_t cat = flow_cat(f, s);
 
-	if (f->said == EV_TENSOR_STATE)
+	if (f->py_kind == EV_TENSOR_STATE)
 		return CAT_OPTIMIZER_STATE;
-	if (f->said == EV_TENSOR_GRADIENT || (f->indices && !f->said))
+	if (f->py_kind == EV_TENSOR_GRADIENT || (f->indices && !f->py_kind))
 		return CAT_GRADIENT;
-	if (f->said == EV_TENSOR_PARAMETER && (cat == CAT_UNKNOWN || cat == CAT_OPTIMIZER_STATE))
+	if (f->py_kind == EV_TENSOR_PARAMETER && (cat == CAT_UNKNOWN || cat == CAT_OPTIMIZER_STATE))
 		return CAT_PARAMETER;
 	return cat;
 }

@@ -114,7 +114,7 @@ void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode
 void fblock__made_freed(const struct graph *g, struct fblock *f, const struct fthread *t)
 {
 	if ((t->proc->has_graphs || fproc__computes_on_parts(g, t->proc)) && !f->made &&
-	    !(f->flags & (FB_TOUCHED | FB_LATE | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
+	    !(f->flags & (FB_TOUCHED | FB_LATE | FB_TEMP)) && !f->spans[0].bwd && !f->py_kind &&
 	    fthread__in_backward(t, t->th->depth))
 		f->made |= MADE_LEFT;
 }
@@ -122,7 +122,7 @@ void fblock__made_freed(const struct graph *g, struct fblock *f, const struct ft
 /* Its step is over, it lives, and no operator was given it. cuBLAS's workspaces: one a thread and stream, for good. */
 void fblock__made_kept(struct fblock *f)
 {
-	if (f->blk->op && f->blk->dev >= MT_DEV_CUDA0 && !(f->made & EV_PLACE_ALL) && !(f->flags & FB_LATE) && !f->said)
+	if (f->blk->op && f->blk->dev >= MT_DEV_CUDA0 && !(f->made & EV_PLACE_ALL) && !(f->flags & FB_LATE) && !f->py_kind)
 		f->made = MADE_KEPT;
 }
 

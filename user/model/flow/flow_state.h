@@ -20,7 +20,7 @@
 #define WINDOW_DEAD 32768 /* freed blocks a process whose label may still change */
 #define STEPS_KEPT 2
 #define STEPS_WAITED 64 /* … while Python is waited for (flow_wrapped.c) */
-#define SAID_NS 4000000000ull /* … and its word is complete once there was nothing new for so long */
+#define NAMED_NS 4000000000ull /* … and its word is complete once there was nothing new for so long */
 #define STEPS_LOOKED_BACK (STEPS_WAITED + STEPS_KEPT)
 #define OUTBOX_NODES 65536 /* nodes a process that are not reported yet */
 #define OUTBOX_EDGES 524288
@@ -114,15 +114,15 @@ struct fblock {
 	uint32_t habit;	 /* where it was allocated, as a hash; 0 = no place of its own */
 	uint8_t expected; /* category + 1 that such blocks had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;
-	uint8_t said; /* Python's word, enum ev_tensor; 0: none */
+	uint8_t py_kind; /* Python's word, enum ev_tensor; 0: none */
 	uint8_t made; /* its relation to generated code: enum ev_place, enum block_made */
 	bool bare; /* allocated in forward, by a call whose tensors were not seen */
-	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
-	bool said_rests; /* … and none comes for it: a parameter that asks for no gradient */
+	bool py_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
+	bool py_rests; /* … and none comes for it: a parameter that asks for no gradient */
 	bool indices;	/* of a .grad that is sparse, which keeps the batch that they are */
 	bool quiet;	/* its allocation was not reported yet, or its free will be: that record has its label */
 	uint32_t marks;	    /* enum fb_mark */
-	uint32_t said_step; /* steps of its process when Python's word came first */
+	uint32_t py_step; /* steps of its process when Python's word came first */
 	uint32_t round_first, round_stepped; /* first seen; a parameter was last written, + 1 */
 	struct rounds used, written, stepped_by_hand;
 	uint64_t variable; /* whose gradient it is */
@@ -183,7 +183,7 @@ struct fproc {
 	uint64_t ends_ns[STEPS_LOOKED_BACK]; /* of the last steps; [number % STEPS_LOOKED_BACK] */
 	uint64_t cut_ns; /* the window's nodes that are gone had ended by then */
 	uint32_t waits_until; /* this many steps: Python's word on parts of tensors is waited for */
-	uint64_t said_ns;     /* its last one; 0: none */
+	uint64_t named_ns;     /* its last one; 0: none */
 	bool has_waited;
 	struct outbox out; /* empty without timeline_nodes */
 	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
@@ -384,11 +384,11 @@ void fproc__wrapped_seen(struct fproc *p); /* AccumulateGrad was given a variabl
 void fthread__acc_made(struct graph *g, struct fthread *t); /* when its node closes */
 bool fthread__is_first_of_acc(const struct fthread *t, const struct frame *fr);
 void fthread__acc_takes(struct graph *g, struct fthread *t, struct fblock *f, const struct frame *fr, uint8_t index);
-void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *f); /* Python's word is another one now */
+void fproc__wrapped_named(struct graph *g, struct fproc *p, const struct fblock *f); /* Python's word is another one now */
 void graph__wrapped_grads(struct graph *g, struct fproc *p); /* an optimizer's step begins */
 static inline bool fproc__waits(const struct graph *g, const struct fproc *p)
 {
-	return p->steps < p->waits_until && (!p->said_ns || *g->env.now_ns < p->said_ns + SAID_NS);
+	return p->steps < p->waits_until && (!p->named_ns || *g->env.now_ns < p->named_ns + NAMED_NS);
 }
 /*
  * Calls on parts of wrapped tensors (DTensor) are boxed: what an operator computed from data and a parameter is seen in

@@ -58,21 +58,21 @@ void fproc__wrapped_seen(struct fproc *p)
 	p->waits_until = p->steps + STEPS_WAITED;
 }
 
-void fproc__wrapped_said(struct graph *g, struct fproc *p, const struct fblock *f)
+void fproc__wrapped_named(struct graph *g, struct fproc *p, const struct fblock *f)
 {
-	if (!f->said_inner || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
+	if (!f->py_inner || (f->py_kind != EV_TENSOR_PARAMETER && f->py_kind != EV_TENSOR_GRADIENT))
 		return;
-	if (f->said == EV_TENSOR_PARAMETER && !p->has_parts) {
+	if (f->py_kind == EV_TENSOR_PARAMETER && !p->has_parts) {
 		p->has_parts = true;
 		fproc__bare_made(g, p, &p->allocated, 0);
 		fproc__bare_made(g, p, &p->dead, p->dead_at);
 	}
-	if (f->said_rests)
+	if (f->py_rests)
 		return;
-	if (f->said == EV_TENSOR_PARAMETER)
-		p->said_ns = *g->env.now_ns;
+	if (f->py_kind == EV_TENSOR_PARAMETER)
+		p->named_ns = *g->env.now_ns;
 	wrapped__put(&p->wrapped, f->id);
-	if (f->said == EV_TENSOR_GRADIENT && f->habit)
+	if (f->py_kind == EV_TENSOR_GRADIENT && f->habit)
 		wrapped__put(&p->grad_places, f->habit);
 }
 
@@ -119,7 +119,7 @@ struct as_large {
 
 static bool is_param(const struct fblock *f)
 {
-	return f->said_inner && !f->said_rests && f->said == EV_TENSOR_PARAMETER;
+	return f->py_inner && !f->py_rests && f->py_kind == EV_TENSOR_PARAMETER;
 }
 
 /* Of each size, how many parameters lack one. Removes entries that are no parameter or gradient any more, until named again. */
@@ -129,7 +129,7 @@ static bool count_params(struct graph *g, struct fproc *p, struct map *sizes)
 		const struct fblock *f = graph__find(g, map__key(&p->wrapped, i));
 		struct as_large *s;
 
-		if (!f || !f->blk || !(is_param(f) || f->said == EV_TENSOR_GRADIENT || (f->flags & FB_GRAD))) {
+		if (!f || !f->blk || !(is_param(f) || f->py_kind == EV_TENSOR_GRADIENT || (f->flags & FB_GRAD))) {
 			map__remove(&p->wrapped, map__at(&p->wrapped, i));
 			continue;
 		}
@@ -144,7 +144,8 @@ static bool count_params(struct graph *g, struct fproc *p, struct map *sizes)
 
 static struct as_large *looks_like_one(const struct map *sizes, const struct fblock *f)
 {
-	if (!f || !f->blk || f->said || !(f->flags & FB_BWD_WRITTEN) || f->flags & (FB_STRONG | FB_TEMP) || f->marks & FM_FSDP)
+	if (!f || !f->blk || f->py_kind || !(f->flags & FB_BWD_WRITTEN) || f->flags & (FB_STRONG | FB_TEMP) ||
+	    f->marks & FM_FSDP)
 		return NULL;
 	return map__find(sizes, f->size);
 }

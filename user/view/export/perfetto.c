@@ -337,9 +337,9 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 /* On the track of steps, at its time; compilations that began before the trace are not shown. */
 static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 {
-	const struct { const char *key; name_id name; } said[] = { { "id", ev->compile_id },
-								   { "function", ev->function },
-								   { "reason", ev->reason } };
+	const struct { const char *key; name_id name; } notes[] = { { "id", ev->compile_id },
+								    { "function", ev->function },
+								    { "reason", ev->reason } };
 	char text[CLEAN_BYTES_MAX];
 	size_t event;
 
@@ -351,9 +351,9 @@ static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 	proto__u64(&c->p, EVENT_TRACK, UUID_STEPS(ev->pid));
 	proto__str(&c->p, EVENT_CATEGORIES, "compile");
 	proto__str(&c->p, EVENT_NAME, ev->compiled & EV_COMPILED_AGAIN ? "recompile" : "compile");
-	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
-		clean_name(text, c->to->names, said[i].name);
-		put_note(c, said[i].key, text, 0);
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		clean_name(text, c->to->names, notes[i].name);
+		put_note(c, notes[i].key, text, 0);
 	}
 	put_note(c, "ns", NULL, ev->took_ns);
 	if (ev->added != TL_SIZE_UNKNOWN)

@@ -368,7 +368,7 @@ static bool has_window(const struct report_sampling *s, const struct report_wind
 }
 
 #define WINDOWS_KEPT 64 /* of a rank (report_tracing.h) */
-#define WINDOWS_SAID 6
+#define WINDOWS_LISTED 6
 
 static size_t common_windows(const struct report_ranks *k, const struct report_window *ret[WINDOWS_KEPT])
 {
@@ -419,7 +419,7 @@ static void put_traced(struct page *p, const struct report_ranks *k)
 		sentence__add(&s, "%zu of %s %s the same steps of all ranks, from", cnt,
 			      k->rows[0].sampling.windows > WINDOWS_KEPT ? "the latest 64" : "them", cnt == 1 ? "has" : "have");
 	for (size_t i = 0; i < cnt; i++) {
-		bool leaves_out = i == WINDOWS_SAID - 1 && cnt > WINDOWS_SAID;
+		bool leaves_out = i == WINDOWS_LISTED - 1 && cnt > WINDOWS_LISTED;
 		const char *before = leaves_out ? " … to" : i ? "," : "";
 
 		i = leaves_out ? cnt - 1 : i;

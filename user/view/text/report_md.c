@@ -61,7 +61,7 @@ static void put_verdict(struct page *p, const struct report *r, const char *path
 
 static void put_head(struct page *p, const struct report *r)
 {
-	char when[32], took[TRACED_MAX], steps[STEPS_SAID_MAX];
+	char when[32], took[TRACED_MAX], steps[STEPS_WORDS_MAX];
 
 	size_t jobs = verdict_jobs(r);
 

@@ -41,7 +41,7 @@ static double per_second(uint64_t n, uint64_t ns)
 static void put_head(struct page *p, const struct report *r)
 {
 	uint64_t ns = report_seen_ns(r), events = report_events_sum(r); /* ns: steps need no probes */
-	char safe[TEXT_BYTES_MAX], text[240], b[24], c[24], traced[TRACED_MAX], steps[STEPS_SAID_MAX];
+	char safe[TEXT_BYTES_MAX], text[240], b[24], c[24], traced[TRACED_MAX], steps[STEPS_WORDS_MAX];
 	size_t jobs = verdict_jobs(r);
 
 	page__style(p, STYLE_BOLD);

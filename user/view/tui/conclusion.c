@@ -133,7 +133,7 @@ struct piece {
 };
 
 struct pieces {
-	struct piece said[VERDICT_MAX], next[VERDICT_MAX];
+	struct piece lines[VERDICT_MAX], next[VERDICT_MAX];
 	size_t cnt;
 	unsigned left; /* lines */
 };
@@ -180,22 +180,22 @@ static unsigned pieces__share(struct pieces *all, const struct verdict *v, unsig
 
 		if (l->kind == VERDICT_COMPLETE)
 			continue;
-		piece__init(&all->said[all->cnt], style_of(l), "", l->text, cols);
+		piece__init(&all->lines[all->cnt], style_of(l), "", l->text, cols);
 		piece__init(&all->next[all->cnt++], TUI_DIM, "next: ", l->next, cols);
 	}
 	if (all->cnt) {
-		piece__give(&all->said[0], 2, &all->left);
+		piece__give(&all->lines[0], 2, &all->left);
 		piece__give(&all->next[0], 1, &all->left);
 	}
 	for (size_t i = 1; i < all->cnt; i++)
-		piece__give(&all->said[i], 1, &all->left);
+		piece__give(&all->lines[i], 1, &all->left);
 	for (size_t i = 1; i < all->cnt; i++)
-		if (all->said[i].has)
+		if (all->lines[i].has)
 			piece__give(&all->next[i], 1, &all->left);
 	for (size_t i = 0; i < all->cnt; i++) {
-		piece__give(&all->said[i], all->said[i].wants, &all->left);
+		piece__give(&all->lines[i], all->lines[i].wants, &all->left);
 		piece__give(&all->next[i], all->next[i].wants, &all->left);
-		missing += all->said[i].wants - all->said[i].has + all->next[i].wants - all->next[i].has;
+		missing += all->lines[i].wants - all->lines[i].has + all->next[i].wants - all->next[i].has;
 	}
 	return missing;
 }
@@ -222,7 +222,7 @@ static unsigned put_short(struct canvas *c, const struct verdict *v, unsigned li
 	unsigned missing = all ? pieces__share(all, v, c->w, lines) : 0;
 
 	for (size_t i = 0; all && i < all->cnt; i++) {
-		put_piece(c, &at, &all->said[i]);
+		put_piece(c, &at, &all->lines[i]);
 		put_piece(c, &at, &all->next[i]);
 	}
 	free(all);

@@ -118,7 +118,7 @@ void model__tensor(struct model *m, const struct event *ev)
 		return;
 	name.early = !is_covered(m, p, age_ns);
 	if (!name.early && name.bits & EV_TENSOR_OWN && !is_inherited(m, p, ev)) {
-		b = model__said(m, p, ev);
+		b = model__late_by_name(m, p, ev);
 		name.early = !b; /* another block lies there, which may be one whose end was missed */
 	}
 	if (b)
