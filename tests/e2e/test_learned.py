@@ -2,12 +2,14 @@
 """Labels of what is allocated between windows (--between blocks), learned from traced steps: of recordings of all steps, whose gaps are
 cut out (gaps_of.c), each label against what the whole recording says of the same block at the same moment (learned_of.c)."""
 import csv
+import itertools
 import json
 import sqlite3
 import subprocess
 
 import grown
 import mt
+import peaks
 import test_levels
 
 SLOW = {"labels_of_a_transformer", "labels_of_a_convolutional_network", "labels_of_an_lstm", "labels_of_four_lengths_in_turn",
@@ -43,6 +45,42 @@ def check_views(path, folder):
     return learned
 
 
+def compositions(full, times):
+    """Bytes of each category on the CPU at these times, by a recording of all steps."""
+    events, cats, blocks, at = mt.export(full), {}, {}, 0
+
+    def move(block, size, cat):
+        was, sized = blocks.pop(block, (None, 0))
+        cats[was] = cats.get(was, 0) - sized
+        if cat is not None:
+            blocks[block] = cat, size
+            cats[cat] = cats.get(cat, 0) + size
+
+    for t in times:
+        while at < len(events) and events[at]["t"] <= t:
+            e, at = events[at], at + 1
+            if e.get("dev") == "cpu" and e["ev"] in ("create", "preexisting", "version", "destroy") and e["size"]:
+                move(e["id"], e["size"], None if e["ev"] == "destroy" else e["cat"])
+        yield cats
+
+
+def check_page(full, folder):
+    """The chart between windows: true bytes, and categories as the whole recording has them."""
+    doc, lane, _ = peaks.page(folder / "out.html")
+    seen = doc["report"]["sampling"]["seen"]
+    times = [doc["report"]["start_ns"] + t for t in itertools.accumulate(lane["t"])]
+    drawn = {cat: list(itertools.accumulate(deltas)) for cat, deltas in lane["cats"].items()}
+    wrong = live = cnt = 0
+    for i, truth in enumerate(compositions(full, times)):
+        if any(begin < times[i] < until for begin, until in seen):
+            then = {cat: of[i] for cat, of in drawn.items()}
+            wrong += sum(abs(then.get(cat, 0) - truth.get(cat, 0)) for cat in then.keys() | truth.keys() if cat) / 2
+            live += sum(then.values())
+            cnt += 1
+    mt.note(f"page: {cnt} moments in {len(seen)} gaps, {wrong / max(live, 1):.2%} of their bytes have another category")
+    mt.check(cnt > 100 and wrong <= (1 - RIGHT) * live, f"{wrong} of {live} bytes in {cnt} moments")
+
+
 def check_labels(job, *args, steps=80, every=12):
     mt.ok(mt.make("build/tests/gaps_of", "build/tests/learned_of"))
     with mt.scratch() as d:
@@ -54,6 +92,7 @@ def check_labels(job, *args, steps=80, every=12):
         out = subprocess.run([mt.BUILD / "tests" / "learned_of", full, path], check=True, stdout=subprocess.PIPE).stdout
         got = json.loads(out)
         learned = check_views(path, d)
+        check_page(full, d)
         mt.check("learned" not in mt.report(watched)["sampling"], "where allocations are not seen nothing is learned")
     mt.note(f"{got['blocks']} blocks: {got['label']:.2%} have a label, category right {got['category']:.2%}, operator {got['op']:.2%}, module {got['module']:.2%}; wrong: "
             f"{got['wrong'][:4]}; {learned['steps']} steps of {learned['kinds']} kinds, {learned['steps_unlike']} like none; "

@@ -140,18 +140,18 @@ static void test_moments_in_gaps(void **state)
 
 	(void)state;
 	moments__move(m, 5, CAT_MAX, CAT_INPUT, 10);
-	moments__gap(m, 100, 1);
+	moments__gap(m, 100, 1, 0);
 	moments__move(m, 200, CAT_MAX, CAT_INPUT, 1000);
 	moments__move(m, 300, CAT_INPUT, CAT_MAX, 1000);
 	assert_int_equal(moments__peak(m)->live, 10);
-	moments__gap(m, 400, 0);
+	moments__gap(m, 400, 0, 0);
 	assert_int_equal(moments__peak(m)->live, 10);
-	moments__gap(m, 500, 1);
+	moments__gap(m, 500, 1, 0);
 	moments__move(m, 600, CAT_MAX, CAT_GRADIENT, 7);
-	moments__gap(m, 700, 0);
+	moments__gap(m, 700, 0, 0);
 	assert_int_equal(moments__peak(m)->live, 17);
 	assert_int_equal(moments__peak(m)->ts_ns, 700);
-	moments__gap(m, 800, 1);
+	moments__gap(m, 800, 1, 0);
 	moments__move(m, 900, CAT_MAX, CAT_GRADIENT, 100);
 	list = moments__end(m, &cnt);
 	for (size_t i = 0; i < cnt; i++)
@@ -159,6 +159,38 @@ static void test_moments_in_gaps(void **state)
 	assert_int_equal(high, 17);
 	assert_int_equal(list[cnt - 1].ts_ns, 700);
 	assert_int_equal(moments__now(m)->live, 117);
+	moments__free(m);
+}
+
+/* Where allocations are seen in a gap, moments are kept with what was learned; peaks and what was traced are without it. */
+static void test_moments_that_are_learned(void **state)
+{
+	struct moments *m = moments__new(&(struct moments_opts){ 0, 1000, 100, 0, 0 });
+	const struct moment *list;
+	size_t cnt;
+
+	(void)state;
+	moments__move(m, 5, CAT_MAX, CAT_INPUT, 10);
+	moments__gap(m, 100, 1, 300);
+	moments__learned(m, CAT_UNKNOWN, CAT_GRADIENT, 50);
+	moments__move(m, 200, CAT_MAX, CAT_UNKNOWN, 50);
+	moments__move(m, 310, CAT_MAX, CAT_UNKNOWN, 1);
+	moments__gap(m, 400, 0, 0);
+	moments__learned(m, CAT_GRADIENT, CAT_UNKNOWN, 50);
+	moments__move(m, 500, CAT_UNKNOWN, CAT_MAX, 50);
+	moments__gap(m, 600, 1, 600);
+	moments__move(m, 700, CAT_MAX, CAT_UNKNOWN, 1);
+	assert_int_equal(moments__peak(m)->ts_ns, 400);
+	list = moments__end(m, &cnt);
+	assert_int_equal(cnt, 5);
+	assert_int_equal(list[1].ts_ns, 100);
+	assert_int_equal(list[2].ts_ns, 200);
+	assert_int_equal(list[2].cats[CAT_GRADIENT], 50);
+	assert_int_equal(list[2].cats[CAT_UNKNOWN], 0);
+	assert_int_equal(list[3].cats[CAT_UNKNOWN], 51);
+	assert_int_equal(list[3].cats[CAT_GRADIENT], 0);
+	assert_int_equal(list[4].ts_ns, 500);
+	assert_int_equal(list[4].live, 11);
 	moments__free(m);
 }
 
@@ -521,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_moments),
 		cmocka_unit_test(test_no_moments),
 		cmocka_unit_test(test_moments_in_gaps),
+		cmocka_unit_test(test_moments_that_are_learned),
 		cmocka_unit_test(test_moment_that_is_held),
 		cmocka_unit_test(test_steps_join),
 		cmocka_unit_test(test_phases),

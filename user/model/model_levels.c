@@ -163,8 +163,19 @@ static bool model__all_traced(const struct model *m)
 	return true;
 }
 
+/* Of some machine not even allocations are seen. */
+static bool model__sees_no_memory(const struct model *m)
+{
+	if (gaps__is_open(&m->pauses))
+		return true;
+	for (size_t i = 0; i < m->levels.cnt; i++)
+		if (m->levels.samplers[i].state != EV_LEVEL_TRACED && m->levels.samplers[i].level < MT_LEVEL_BLOCKS)
+			return true;
+	return false;
+}
+
 /* With several machines sums count only the time that was traced on all of them. */
-static void model__settle_gap(struct model *m)
+static void model__turn_gap(struct model *m)
 {
 	bool traced = model__all_traced(m);
 
@@ -180,6 +191,13 @@ static void model__settle_gap(struct model *m)
 	else
 		model__hide_live(m);
 	model__tell_gap(m, !traced);
+}
+
+static void model__settle_gap(struct model *m)
+{
+	model__turn_gap(m);
+	if (model__sees_no_memory(m))
+		gaps__blind(&m->gaps, m->now_ns);
 }
 
 /* No more will be seen of the step under way. */
@@ -508,7 +526,8 @@ static int model__report_gaps(const struct model *m, struct report_sampling *ret
 		bool is_open = g->end_ns == UINT64_MAX;
 
 		ret->gaps[ret->gaps_cnt] = (struct report_gap){ g->begin_ns, is_open ? m->now_ns : g->end_ns,
-								is_open ? m->now_ns - g->begin_ns : g->lost_ns };
+								is_open ? m->now_ns - g->begin_ns : g->lost_ns,
+								g->seen_ns < m->now_ns ? g->seen_ns : m->now_ns };
 	}
 	ret->in_gap = gaps__is_open(&m->gaps);
 	return 0;

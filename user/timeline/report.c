@@ -248,6 +248,22 @@ const struct report_gap *report_gap_around(const struct report *r, uint64_t from
 	return NULL;
 }
 
+uint64_t report_gap_seen_ns(const struct report *r, uint64_t begin_ns)
+{
+	const struct report_sampling *s = &r->sampling;
+	size_t lo = 0, hi = s->gaps_cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->gaps[mid].begin_ns < begin_ns)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < s->gaps_cnt && s->gaps[lo].begin_ns == begin_ns ? s->gaps[lo].seen_ns : begin_ns;
+}
+
 uint64_t report_traced_from_ns(const struct report *r)
 {
 	uint64_t ret = UINT64_MAX;

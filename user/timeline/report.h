@@ -85,6 +85,8 @@ bool report_growth_is_hidden(const struct report *r);
 const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES]);
 /* The gap in which all of [from_ns, to_ns] lies and of which nothing is known; NULL: there is none. */
 const struct report_gap *report_gap_around(const struct report *r, uint64_t from_ns, uint64_t to_ns);
+/* Until when allocations were seen in the gap that begins at begin_ns; that time itself: they were not, or there is none. */
+uint64_t report_gap_seen_ns(const struct report *r, uint64_t begin_ns);
 /* The time that means and rates are of: since the probes were set, or the traced part of that. */
 uint64_t report_traced_ns(const struct report *r);
 /* Time that steps, RSS and memtrace itself were seen in: all but pauses between merged recordings. */

@@ -22,6 +22,7 @@ static void gaps__join(struct gaps *g)
 		struct gap joined = g->v[i];
 
 		joined.end_ns = g->v[i + 1].end_ns;
+		joined.seen_ns = joined.begin_ns;
 		joined.lost_ns += g->v[i + 1].lost_ns;
 		g->v[kept++] = joined;
 	}
@@ -40,7 +41,7 @@ bool gaps__begin(struct gaps *g, uint64_t ts_ns)
 	if (!array_has_room(g->v, g->cnt, g->cap, 16))
 		return false;
 	last = g->cnt ? &g->v[g->cnt - 1] : NULL;
-	g->v[g->cnt] = (struct gap){ .begin_ns = ts_ns, .end_ns = UINT64_MAX,
+	g->v[g->cnt] = (struct gap){ .begin_ns = ts_ns, .end_ns = UINT64_MAX, .seen_ns = UINT64_MAX,
 				     .before_ns = last ? last->before_ns + last->lost_ns : 0 };
 	g->cnt++;
 	g->times++;
@@ -55,6 +56,16 @@ void gaps__end(struct gaps *g, uint64_t ts_ns)
 		return;
 	last->end_ns = ts_ns;
 	last->lost_ns = ts_ns - last->begin_ns;
+	if (last->seen_ns > ts_ns)
+		last->seen_ns = ts_ns;
+}
+
+void gaps__blind(struct gaps *g, uint64_t ts_ns)
+{
+	struct gap *last = g->cnt ? &g->v[g->cnt - 1] : NULL;
+
+	if (gaps__is_open(g) && last->seen_ns > ts_ns)
+		last->seen_ns = ts_ns;
 }
 
 uint64_t gaps__past(const struct gaps *g, uint64_t ts_ns)
@@ -92,6 +103,7 @@ void gaps__check(const struct gaps *g)
 		mt_check(p->begin_ns >= end && p->end_ns >= p->begin_ns && p->before_ns == lost);
 		mt_check(p->end_ns != UINT64_MAX || (i + 1 == g->cnt && !p->lost_ns));
 		mt_check(p->end_ns == UINT64_MAX || p->lost_ns <= p->end_ns - p->begin_ns);
+		mt_check(p->seen_ns >= p->begin_ns && p->seen_ns <= p->end_ns);
 		lost += p->lost_ns;
 		end = p->end_ns;
 	}

@@ -18,6 +18,7 @@
 struct gap {
 	uint64_t begin_ns, end_ns; /* end UINT64_MAX: goes on */
 	uint64_t lost_ns;	   /* of it, in which nothing was traced: all of it, or it is several */
+	uint64_t seen_ns;	   /* allocations and frees were seen until then; UINT64_MAX: they are */
 	uint64_t before_ns;	   /* such time before its begin */
 };
 
@@ -31,6 +32,7 @@ void gaps__done(struct gaps *g);
 /* Times never decrease. false: no memory, and time goes on. No effect if one is open already, or none is. */
 bool gaps__begin(struct gaps *g, uint64_t ts_ns);
 void gaps__end(struct gaps *g, uint64_t ts_ns);
+void gaps__blind(struct gaps *g, uint64_t ts_ns); /* from here on nothing of the one that is open is seen */
 uint64_t gaps__past(const struct gaps *g, uint64_t ts_ns); /* the clock at a time before the last gap's end */
 void gaps__check(const struct gaps *g);
 

@@ -33,6 +33,7 @@ struct export_ctx {
 	uint32_t buckets, near;
 	struct peak_moment chosen; /* of to.at */
 	int in_gap;
+	uint64_t seen_ns; /* of the gap, until when allocations were seen */
 	int err;
 };
 
@@ -68,7 +69,7 @@ static struct moments *lane_of(struct export_ctx *c, uint32_t pid, uint8_t dev)
 		return NULL;
 	}
 	if (c->in_gap)
-		moments__gap(l->moments, c->ev->ts_ns, 1);
+		moments__gap(l->moments, c->ev->ts_ns, 1, c->seen_ns);
 	c->doc.lanes_cnt++;
 	return l->moments;
 }
@@ -77,8 +78,13 @@ static void move(struct export_ctx *c, uint32_t pid, const struct lane *l, const
 {
 	struct moments *m = lane_of(c, pid, l->dev);
 
-	if (m)
-		moments__move(m, ts_ns, ch->from, ch->to, ch->b->size);
+	if (!m)
+		return;
+	if (ch->from != ch->gap_from)
+		moments__learned(m, ch->gap_from, ch->from, ch->b->size);
+	if (ch->to != ch->gap_to)
+		moments__learned(m, ch->to, ch->gap_to, ch->b->size);
+	moments__move(m, ts_ns, ch->from, ch->to, ch->b->size);
 }
 
 /* Holds the moment of --at, so far, of each lane, for the page. */
@@ -174,8 +180,9 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 {
 	c->in_gap = ev->version != 0;
+	c->seen_ns = c->in_gap ? report_gap_seen_ns(c->to.report, ev->ts_ns) : 0;
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
-		moments__gap(c->doc.lanes[i].moments, ev->ts_ns, c->in_gap);
+		moments__gap(c->doc.lanes[i].moments, ev->ts_ns, c->in_gap, c->seen_ns);
 	if (c->to.at && peak_moment__gap(&c->chosen, c->in_gap, ev->ts_ns))
 		hold(c);
 }

@@ -102,6 +102,11 @@ static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t siz
 	}
 }
 
+static uint8_t likely(const struct live_block *b, uint8_t cat)
+{
+	return b->learned != CAT_UNKNOWN && (cat == CAT_UNKNOWN || cat == CAT_WORKSPACE) ? b->learned : cat;
+}
+
 /* --- blocks ---------------------------------------------------------------------------------------- */
 
 static uint8_t live__cat(const struct live *l, const struct tl_event *ev)
@@ -125,7 +130,8 @@ static int live__allocated(struct live *l, const struct tl_event *ev, struct liv
 		return -ENOMEM;
 	*b = (struct live_block){ .id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid,
 				  .lane = ret->lane->idx, .version = ev->version, .dev = ev->dev,
-				  .cat = live__cat(l, ev), .late = ev->kind == TL_PREEXISTING };
+				  .cat = live__cat(l, ev), .late = ev->kind == TL_PREEXISTING,
+				  .learned = ev->learned && ev->learned->cat < CAT_MAX ? ev->learned->cat : CAT_UNKNOWN };
 	ret->b = b;
 	ret->from = CAT_MAX;
 	ret->to = b->cat;
@@ -166,7 +172,10 @@ int live__event(struct live *l, const struct tl_event *ev, struct live_change *r
 	} else {
 		return 0;
 	}
-	if (r > 0)
+	if (r > 0) {
+		ret->gap_from = likely(ret->b, ret->from);
+		ret->gap_to = likely(ret->b, ret->to);
 		lane__move(ret->lane, ret->from, ret->to, ret->b->size);
+	}
 	return r;
 }

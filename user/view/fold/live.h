@@ -4,7 +4,9 @@
  * rebuilt from the decisions, for formats that write more than a line a decision.
  *
  * With final labels (timeline/labels.h) a block counts under its version's final category; without,
- * under the last one reported. Blocks of unknown size are left out, as in the report. Holds 48
+ * under the last one reported. Blocks of unknown size are left out, as in the report.
+ * While no operator is seen, a block without a category can count under the one that it has learned from a
+ * traced step (docs/sampling.md): gap_from and gap_to of a change. Holds 48
  * bytes for each live block, and LANES_MAX lanes at most: further processes share a lane of pid 0
  * for each device.
  */
@@ -31,7 +33,7 @@ struct live_block {
 	uint64_t id, ptr, size;
 	uint32_t pid, lane, tag; /* tag: the format's own */
 	uint32_t version;
-	uint8_t dev, cat, late;
+	uint8_t dev, cat, late, learned; /* learned: CAT_UNKNOWN: nothing */
 };
 
 /* A decision's effect. */
@@ -39,6 +41,7 @@ struct live_change {
 	struct live_block *b; /* in the table; a copy if it was freed. Valid until the next call. */
 	struct lane *lane;
 	uint8_t from, to; /* enum category; CAT_MAX: was not there, is not there any more */
+	uint8_t gap_from, gap_to; /* the same with what was learned */
 	uint8_t is_new_lane;
 };
 

@@ -12,6 +12,8 @@ struct moments {
 	struct moments_opts opts;
 	struct moment now, peak, held; /* held: ts_ns 0: none */
 	struct highest highest; /* of now */
+	uint64_t learned[CAT_MAX]; /* what is to be added to a category in a gap; less than nothing wraps around */
+	uint64_t seen_ns;	   /* of the gap that is open: until then moments are kept */
 	struct moment kept[KEPT]; /* of the bucket that is open */
 	uint64_t bucket;
 	int has_bucket;
@@ -81,48 +83,68 @@ static void moments__close(struct moments *m)
 	m->has_bucket = 0;
 }
 
-static void moments__keep(struct moments *m)
+static void moments__keep(struct moments *m, const struct moment *now)
 {
 	uint32_t near = m->opts.near;
 
-	if (m->now.ts_ns <= m->opts.around_ns) {
-		m->near[m->near_at] = m->now;
+	if (now->ts_ns <= m->opts.around_ns) {
+		m->near[m->near_at] = *now;
 		m->near_at = (m->near_at + 1) % near;
 		m->near_cnt += m->near_cnt < near;
 	} else if (m->near_after < near) {
-		m->near[near + m->near_after++] = m->now;
+		m->near[near + m->near_after++] = *now;
 	}
 }
 
-/* Makes the present moment one of those that may be kept. */
-static void moments__look(struct moments *m)
+/* Makes a moment one of those that may be kept. */
+static void moments__look(struct moments *m, const struct moment *now)
 {
-	uint64_t bucket = moments__bucket(m, m->now.ts_ns);
+	uint64_t bucket = moments__bucket(m, now->ts_ns);
 
 	if (m->has_bucket && bucket != m->bucket)
 		moments__close(m);
 	if (!m->has_bucket) {
-		m->kept[FIRST] = m->kept[LOW] = m->kept[HIGH] = m->now;
+		m->kept[FIRST] = m->kept[LOW] = m->kept[HIGH] = *now;
 		m->has_bucket = 1;
 		m->bucket = bucket;
 	}
-	if (m->now.live < m->kept[LOW].live)
-		m->kept[LOW] = m->now;
-	if (m->now.live > m->kept[HIGH].live)
-		m->kept[HIGH] = m->now;
-	m->kept[LAST] = m->now;
+	if (now->live < m->kept[LOW].live)
+		m->kept[LOW] = *now;
+	if (now->live > m->kept[HIGH].live)
+		m->kept[HIGH] = *now;
+	m->kept[LAST] = *now;
 	if (m->opts.near)
-		moments__keep(m);
+		moments__keep(m, now);
 }
 
-void moments__gap(struct moments *m, uint64_t ts_ns, int begins)
+static void moments__look_in_gap(struct moments *m)
 {
+	struct moment now = m->now;
+
+	if (now.ts_ns >= m->seen_ns)
+		return;
+	for (unsigned c = 0; c < CAT_MAX; c++)
+		now.cats[c] += m->learned[c];
+	moments__look(m, &now);
+}
+
+void moments__learned(struct moments *m, uint8_t from, uint8_t to, uint64_t size)
+{
+	m->learned[from] -= size;
+	m->learned[to] += size;
+}
+
+void moments__gap(struct moments *m, uint64_t ts_ns, int begins, uint64_t seen_ns)
+{
+	m->seen_ns = seen_ns;
 	if (ts_ns > m->now.ts_ns)
 		m->now.ts_ns = ts_ns;
 	if (highest__gap(&m->highest, begins, m->now.ts_ns))
 		m->peak = m->now;
 	if (!begins)
-		moments__look(m);
+		moments__look(m, &m->now);
+	else
+		moments__look_in_gap(m);
 }
 
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size)
@@ -141,7 +163,9 @@ void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, 
 	if (highest__move(&m->highest, to < CAT_MAX ? size : 0, from < CAT_MAX ? size : 0, ts_ns, m->opts.around_ns))
 		m->peak = m->now;
 	if (!m->highest.in_gap)
-		moments__look(m);
+		moments__look(m, &m->now);
+	else
+		moments__look_in_gap(m);
 }
 
 void moments__hold(struct moments *m)

@@ -34,8 +34,13 @@ void moments__free(struct moments *m);			       /* NULL is fine */
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size);
 /* Keeps the present moment, besides others, until the next call; none in a gap. */
 void moments__hold(struct moments *m);
-/* A gap begins, or ends: moments in one are neither kept nor a peak (highest.h). */
-void moments__gap(struct moments *m, uint64_t ts_ns, int begins);
+/* A gap begins, or ends: moments in one are no peak (highest.h), and kept only until seen_ns, if that is later. */
+void moments__gap(struct moments *m, uint64_t ts_ns, int begins, uint64_t seen_ns);
+/*
+ * In gaps, `size` bytes count under `to` instead of `from`: learned, not measured (docs/sampling.md). Before the move that
+ * brings them, and back before the one that takes them away.
+ */
+void moments__learned(struct moments *m, uint8_t from, uint8_t to, uint64_t size);
 /* All of them by time; nothing may move from here on. NULL: no memory. */
 const struct moment *moments__end(struct moments *m, size_t *ret_cnt);
 const struct moment *moments__now(const struct moments *m);

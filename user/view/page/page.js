@@ -96,7 +96,7 @@ function makeModel(doc) {
 	const name = (n) => n ? names[n - 1] : "", start = doc.report.start_ns;
 	return {
 		doc, duration, first, report: doc.report, name,
-		gaps: (doc.report.sampling?.gaps || doc.report.gaps || []).map(([from, to, lost]) => ({from: from - start, to: to - start, whole: to - from - lost < EPOCH_NS})),
+		...makeGaps(doc.report.sampling?.gaps || doc.report.gaps || [], doc.report.sampling?.seen || [], start),
 		lanes: doc.lanes.map((raw) => makeLane(raw, doc.report.processes)),
 		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([allocated, life, ptr, size, cat, op, region, pid, dev, seenLate, kind, path, root, key, type, module, moduleRoot]) => ({
 			allocated, freed: life === null ? duration : allocated + life, lives: life === null, ptr, at: Number(ptr), size,
@@ -111,6 +111,22 @@ function makeModel(doc) {
 			at_peak: peak, live, alloc_bytes: alloc, alloc_count: cnt,
 		})),
 	};
+}
+
+/*
+ * Stretches without tracing. Where allocations were seen all the same (--between blocks), that part is `learned`: bytes are true there,
+ * categories are those of similar steps. A page of a trace that goes on has no moments there.
+ */
+function makeGaps(rows, seen, start) {
+	const gaps = [], learned = [], until = new Map(feed.source ? [] : seen);
+	for (const [begin, end, lost] of rows) {
+		const whole = end - begin - lost < EPOCH_NS, from = until.get(begin) ?? begin;
+		if (from > begin)
+			learned.push({from: begin - start, to: from - start});
+		if (end > from + EPOCH_NS || from === begin)
+			gaps.push({from: from - start, to: end - start, whole});
+	}
+	return {gaps, learned};
 }
 
 // While a trace goes on, lives are known of the report's blocks alone.
@@ -153,6 +169,7 @@ function momentAt(lane, t) {
 
 // The stretch around a moment in which nothing was traced (docs/sampling.md).
 const gapAt = (t) => model.gaps.find((g) => g.whole && g.from < t && t < g.to);
+const isLearned = (t) => model.learned.some((g) => g.from < t && t < g.to);
 
 // Of a process of a trace that goes on only some moments are known, not the highest ones.
 const isOfSamples = (lane) => Boolean(feed.source && lane?.pid);
@@ -175,7 +192,7 @@ function highestBefore(lane) {
 	for (const g of model.gaps) {
 		let high = -1;
 		for (let i = momentAt(lane, g.from); i >= 0 && lane.t[i] > from - EPOCH_NS; i--)
-			if (high < 0 || lane.total[i] > lane.total[high])
+			if ((high < 0 || lane.total[i] > lane.total[high]) && !isLearned(lane.t[i]))
 				high = i;
 		was = high < 0 ? was : high;
 		from = g.to;
@@ -510,9 +527,9 @@ function hatched(ctx, k, size) {
 }
 
 // Of what is seen the stretches without tracing as [x, width, gap]; `x` of a time.
-function gapsShown(x) {
+function gapsShown(x, of = model.gaps) {
 	const [from, to] = range();
-	return model.gaps.filter((g) => g.to > from && g.from < to).map((g) => {
+	return of.filter((g) => g.to > from && g.from < to).map((g) => {
 		const left = x(Math.max(g.from, from));
 		return [left, Math.max(x(Math.min(g.to, to)) - left, 0.5), g];
 	});
@@ -542,6 +559,14 @@ function markGaps(u) {
 			c.fillRect(x, y(over), w, y(under) - y(over));
 			under = over;
 		}
+		c.globalAlpha = 1;
+		c.fillStyle = hatch;
+		c.fillRect(x, u.bbox.top, w, u.bbox.height);
+	}
+	for (const [x, w] of gapsShown((t) => u.valToPos(t / 1e9, "x", true), model.learned)) {
+		c.globalAlpha = 0.4;
+		c.fillStyle = css("--ground");
+		c.fillRect(x, u.bbox.top, w, u.bbox.height);
 		c.globalAlpha = 1;
 		c.fillStyle = hatch;
 		c.fillRect(x, u.bbox.top, w, u.bbox.height);
@@ -601,7 +626,7 @@ function markHighest(u) {
 	if (e.hidden)
 		return;
 	// Of several as high, the report has chosen one.
-	const is_peak = high[best] === l.peak && !isOfSamples(l), at = is_peak && l.peakT >= from && l.peakT <= to ? l.peakT / 1e9 : times[best];
+	const learned = isLearned(times[best] * 1e9), is_peak = high[best] === l.peak && !learned && !isOfSamples(l), at = is_peak && l.peakT >= from && l.peakT <= to ? l.peakT / 1e9 : times[best];
 	const x = u.valToPos(at, "x", true), y = u.valToPos(high[best], "y", true);
 	c.save();
 	c.fillStyle = css("--text");
@@ -611,7 +636,7 @@ function markHighest(u) {
 	c.lineTo(x + 4 * k, y - 8 * k);
 	c.fill();
 	c.restore();
-	e.textContent = `${is_peak ? "peak " : ""}${bytes(high[best])}`;
+	e.textContent = `${is_peak ? "peak " : ""}${bytes(high[best])}${learned ? ", not traced" : ""}`;
 	besideOf(e, x / k);
 	e.style.top = `${Math.max(0, y / k - 16)}px`;
 }
@@ -685,7 +710,7 @@ const MANY_STEPS = 8;
 const OF_ALL_TIME = ["leak", "spike", "recompiles", "out_of_memory", "died"];
 function beginAtStep() {
 	const r = stepRange(), step = r && lane() && r[0] <= lane().peakT && lane().peakT <= r[1];
-	if (step && !feed.source && !model.gaps.length && model.report.steps >= MANY_STEPS && !model.report.verdict.some((l) => OF_ALL_TIME.includes(l.kind)))
+	if (step && !feed.source && !model.gaps.length && !model.learned.length && model.report.steps >= MANY_STEPS && !model.report.verdict.some((l) => OF_ALL_TIME.includes(l.kind)))
 		state.range = [Math.max(r[0], model.first), Math.min(r[1], model.duration)];
 }
 
@@ -797,6 +822,7 @@ function drawNow() {
 		(!feed.source ? "" : isOfSamples(l) ? ` One moment a second.${unseenPeak(l)}` : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
 		(model.gaps.length ? ` Hatched: not traced, and drawn as high as ${isOfSamples(l) ? "was seen before it" : "what was traced before it was at most"} (docs/sampling.md); peaks, means and suspects are of what was traced.` : "") +
+		(model.learned.length ? " Hatched and at its own height: allocations were seen, and categories are learned from similar steps; peaks and means do not count it." : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }
 
@@ -835,7 +861,7 @@ function label(ctx, text, x, w, y, color) {
 function drawPhaseKey() {
 	const procs = bandProcs(), there = PHASES.filter((k) => procs.some((p) => p[k].count));
 	$("phase-key").replaceChildren(...there.map((k) => h("span", null, h("span", {class: "swatch", style: {background: css(`--${k}`)}}), k)),
-		model.gaps.length ? h("span", null, h("span", {class: "swatch gap"}), "not traced") : "");
+		model.gaps.length || model.learned.length ? h("span", null, h("span", {class: "swatch gap"}), "not traced") : "");
 }
 
 function laneProcs() {
@@ -902,8 +928,8 @@ function drawRecompiles(ctx, from, to, toX, procs) {
 
 // Over what was drawn there: of a gap only steps are known.
 function paintGaps(ctx, y, height, alpha) {
-	const pattern = model.gaps.length ? hatched(ctx, 1, 7) : null;
-	for (const [x, w] of model.gaps.length ? gapsShown(toX) : []) {
+	const gaps = [...model.gaps, ...model.learned], pattern = gaps.length ? hatched(ctx, 1, 7) : null;
+	for (const [x, w] of gapsShown(toX, gaps)) {
 		ctx.globalAlpha = alpha;
 		ctx.fillStyle = css("--ground");
 		ctx.fillRect(x, y, w, height);
@@ -1090,6 +1116,7 @@ function drawMoment() {
 		.sort((a, b) => b.size - a.size).slice(0, 8);
 	box.replaceChildren(h("h3", null, title), h("div", {class: "total", title: `${c.total} bytes`}, bytes(c.total)),
 		h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, over, bandsAt(t)].filter(Boolean).join(", ")),
+		...isLearned(t) ? [h("p", {class: "note"}, "Not traced: what it was is learned from similar steps that were.")] : [],
 		contents(c), ...byUse(l, t),
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},

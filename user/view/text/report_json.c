@@ -44,6 +44,26 @@ static void put_gaps(struct json *j, const struct report *r)
 	json__end(j, ']');
 }
 
+static void put_seen(struct json *j, const struct report_sampling *s, const struct report *r)
+{
+	size_t i = 0;
+
+	while (i < s->gaps_cnt && s->gaps[i].seen_ns == s->gaps[i].begin_ns)
+		i++;
+	if (i == s->gaps_cnt)
+		return;
+	json__begin(j, "seen", '['); /* [begin, end] */
+	for (; i < s->gaps_cnt; i++) {
+		if (s->gaps[i].seen_ns == s->gaps[i].begin_ns)
+			continue;
+		json__begin_flat(j, NULL, '[');
+		json__u64(j, NULL, epoch(r, s->gaps[i].begin_ns));
+		json__u64(j, NULL, epoch(r, s->gaps[i].seen_ns));
+		json__end(j, ']');
+	}
+	json__end(j, ']');
+}
+
 static void put_learned(struct json *j, const struct report_learned *l)
 {
 	if (!l->is_on)
@@ -116,6 +136,7 @@ static void put_sampling(struct json *j, const struct report *r)
 	windows_json(j, s->traced, s->traced_cnt, r->run.epoch_off_ns);
 	put_learned(j, &s->learned);
 	put_gaps(j, r);
+	put_seen(j, s, r);
 	json__end(j, '}');
 }
 
