@@ -15,9 +15,9 @@ const diffColors = () => [css("--allocated"), css("--reserved")];
 
 /* --- both in one chart -------------------------------------------------------------------------------------- */
 
-// [x, highest or null] of one side: since the start of what is compared, in seconds, or by step.
+// [x, highest or null] of one side; x is a step's number, or seconds since the start of what is compared.
 function diffLine(side) {
-	if (diffState.steps) { // of several processes the highest
+	if (diffState.steps) { // of several processes, the highest counts
 		const highest = new Map();
 		for (const [number, peak] of side.steps)
 			highest.set(number, Math.max(peak, highest.get(number) || 0));
@@ -30,7 +30,7 @@ function diffData(sides) {
 	return uPlot.join(sides.map((s) => {
 		const line = diffLine(s);
 		return [line.map((p) => p[0]), line.map((p) => p[1])];
-	}), [[2], [2]]); // points that the other side alone has are passed over, gaps of its own are not
+	}), [[2], [2]]); // the line passes over points that only the other side has, but stops in its own gaps
 }
 
 function drawDiffChart(d) {
@@ -90,7 +90,7 @@ function drawDiffTable(d) {
 		again();
 	}}, x.by)));
 	const sort = columns.find((c) => ["mean_change", "at_peak_change", "count_change"].includes(c.key)), of = (r) => sort?.value(r) ?? 0;
-	state.tables[`diff-${t.by}`] ||= {down: of(rows[0] || {change: {}}) >= of(rows.at(-1) || {change: {}}), filter: "", all: false}; // as the document's rows
+	state.tables[`diff-${t.by}`] ||= {down: of(rows[0] || {change: {}}) >= of(rows.at(-1) || {change: {}}), filter: "", all: false}; // in the order of the document's rows
 	$("diff-rows").replaceChildren(...!rows.length ? [] : table(`diff-${t.by}`, columns, rows, sort?.key, {rows: 25, text: (r) => r.name, again}));
 	$("diff-count").textContent = [rows.length ? "" : `No difference by ${t.by}.`, t.total > t.rows.length ? `The first ${t.rows.length} of ${t.total} rows.` : "",
 		same ? `${count(same)} row${same === 1 ? " is" : "s are"} the same in both.` : ""].filter(Boolean).join(" ");
@@ -99,7 +99,7 @@ function drawDiffTable(d) {
 /* --- the page ----------------------------------------------------------------------------------------------- */
 
 function diffVerdict(s, i) {
-	const file = /^[\w./@%+=:,-]+$/.test(s.file) ? s.file : `'${s.file}'`; // as a shell takes it
+	const file = /^[\w./@%+=:,-]+$/.test(s.file) ? s.file : `'${s.file}'`; // quoted for a shell
 	return h("div", null, h("h2", null, h("span", {class: "swatch", style: {background: diffColors()[i]}}), `${"AB"[i]} · ${s.file}`),
 		h("p", {class: "note"}, `${span(s.duration_ns)}, ${s.whole_steps ? `${count(s.whole_steps)} whole steps compared` : "no steps"}${s.lost ? `, ${count(s.lost)} events lost` : ""}`),
 		h("ul", {class: "verdict"}, ...s.verdict.map((l) => h("li", {class: l.severity}, l.text, nextOf(l, file)))));

@@ -12,10 +12,10 @@
 
 /* --- words and numbers ------------------------------------------------------------------------------------ */
 
-// Bottom of the stack first: what stays lies under what comes and goes.
+// In the order in which they are stacked, from the bottom: memory that stays lies below memory that comes and goes.
 const CATEGORIES = ["PARAMETER", "FROZEN", "BUFFER", "OPTIMIZER_STATE", "GRADIENT", "UNSHARDED", "INPUT", "DATALOADER", "ACTIVATION", "TEMPORARY",
 	"AUTOGRAD_DETAIL", "COMMUNICATION", "WORKSPACE", "unknown"];
-// The first eight after Okabe and Ito: told apart with any colour vision (tests/e2e/test_page.py measures it); neighbours differ in lightness.
+// The first eight are Okabe and Ito's: people with any colour vision can distinguish them (tests/e2e/test_page.py measures it). Neighbours differ in lightness.
 const COLORS = {
 	PARAMETER: "#0072b2", FROZEN: "#2222aa", BUFFER: "#aaee88", OPTIMIZER_STATE: "#56b4e9", GRADIENT: "#d55e00", INPUT: "#009e73",
 	DATALOADER: "#552255", ACTIVATION: "#e69f00", TEMPORARY: "#f0e442", AUTOGRAD_DETAIL: "#cc79a7", COMMUNICATION: "#8822ee",
@@ -55,7 +55,7 @@ function span(ns) {
 	return `${Math.round(ns)} ns`;
 }
 
-// A point in time, as exact as what is seen asks for.
+// A point in time, with as many decimals as the visible range needs.
 function clock(ns, visible) {
 	const digits = Math.min(9, Math.max(0, Math.ceil(12 - Math.log10(Math.max(visible, 1)))));
 	return `${(ns / 1e9).toFixed(digits)} s`;
@@ -84,12 +84,12 @@ function makeLane(raw, processes) {
 		for (let i = 0; i < t.length; i++)
 			total[i] += values[i];
 	}
-	// Of a process that ended: when the last of its memory was gone.
+	// If the process has ended: when its last block was freed.
 	const ended = raw.pid && /^(exited|signal)/.test(processes.findLast((p) => p.pid === raw.pid)?.state) ? t[total.findLastIndex((v) => v > 0) + 1] ?? null : null;
 	return {ended, dev: raw.dev, pid: raw.pid, live: raw.live, peak: raw.peak, peakT: raw.peak_t, exact: raw.exact, t, cats, total};
 }
 
-const EPOCH_NS = 1024; // times since the epoch are that exact in a double
+const EPOCH_NS = 1024; // a double holds a time since the epoch with an error of up to this
 
 function makeModel(doc) {
 	const names = doc.names || [], duration = Math.max(doc.report.duration_ns, 1), first = Math.min(doc.first, duration - 1);
@@ -129,7 +129,7 @@ function makeGaps(rows, seen, start) {
 	return {gaps, learned};
 }
 
-// While a trace goes on, lives are known of the report's blocks alone.
+// During a trace, lifetimes are known only of the blocks in the report.
 function peakBlocks(doc, duration) {
 	const start = doc.report.start_ns;
 	return doc.report.peak_blocks.map((b) => ({
@@ -139,7 +139,7 @@ function peakBlocks(doc, duration) {
 	}));
 }
 
-// "Net.layers.0": whose forward or backward made it; "": no module's, or not known.
+// "Net.layers.0": the module whose forward or backward allocated it; "": none, or not known.
 function maker(root, path) {
 	return root ? root + (path ? `.${path}` : "") : "";
 }
@@ -167,22 +167,22 @@ function momentAt(lane, t) {
 	return lo;
 }
 
-// The stretch around a moment in which nothing was traced (docs/sampling.md).
+// The gap (docs/sampling.md) that a time lies in.
 const gapAt = (t) => model.gaps.find((g) => g.whole && g.from < t && t < g.to);
 const isLearned = (t) => model.learned.some((g) => g.from < t && t < g.to);
 
-// Of a process of a trace that goes on only some moments are known, not the highest ones.
+// During a trace, only samples of each process are known, and the highest moment may lie between them.
 const isOfSamples = (lane) => Boolean(feed.source && lane?.pid);
 
-// … but of each process how high its highest one was, and when; not what it was made of.
+// The height and time of each process's highest moment are known all the same, though not its categories.
 function unseenPeak(lane) {
 	const p = model.report.processes.findLast((x) => x.pid === lane.pid);
 	return p?.peak && lane.dev !== "host" ? ` Its highest moment, ${bytes(p.peak)} on all devices together, was at ${clock(p.peak_ns - model.report.start_ns, model.duration)}.` : "";
 }
 
 /*
- * For each such stretch of a line the moment at which what was traced just before it was highest, -1: nothing was. Steps are
- * much alike (docs/sampling.md), so that is what the eye should see there, as long as it is told that nobody looked.
+ * For each gap, the highest moment of the traced steps just before it; -1: there were none. Steps are much alike
+ * (docs/sampling.md), so this is a fair picture of the gap, as long as the page says that it was not traced.
  */
 function highestBefore(lane) {
 	if (lane.before)
@@ -245,13 +245,13 @@ function chartData(lane, shown, from, to, width) {
 	return rows;
 }
 
-// Times in seconds, and the moment that is drawn from each on; null: nothing is, as nothing was traced.
+// Times in seconds, and the index of the moment that is drawn from each time on; null in gaps: nothing is drawn.
 function cutAtGaps(lane, picked, to) {
 	const gaps = model.gaps, times = [], from = [], put = (t, i) => {
 		times.push(t / 1e9);
 		from.push(i);
 	};
-	// A line with a hole ends at its last point, not where the hole begins.
+	// uPlot ends a line at its last point before a hole, not where the hole begins: the last value is repeated there.
 	const cut = (t) => {
 		put(t, from.at(-1));
 		put(t + 1, null);
@@ -264,7 +264,7 @@ function cutAtGaps(lane, picked, to) {
 				continue;
 			if (from.at(-1) !== null)
 				cut(gaps[g].from);
-			// While the trace goes on there is one moment of a second or more, which stands for all windows in that.
+			// During a trace there is one moment for a second or more. It stands for all windows in that time.
 			if (feed.source && gaps[g].to < t)
 				put(gaps[g].to, i);
 		}
@@ -274,7 +274,7 @@ function cutAtGaps(lane, picked, to) {
 		if (g < gaps.length && gaps[g].from < next)
 			cut(Math.max(gaps[g].from, t + 1));
 	});
-	// The line goes on at its last height until the end of what was traced.
+	// The last value holds until the end of the trace.
 	if (picked.length && from.at(-1) !== null)
 		put(Math.max(to, lane.t[picked.at(-1)]), from.at(-1));
 	return {times, from};
@@ -325,7 +325,7 @@ function tip(event, lines) {
 
 /* --- the head --------------------------------------------------------------------------------------------- */
 
-/* What its owner calls a job: its script, else its module, else its program. */
+/* A job's name for its owner: the script, else the module, else the program. */
 function jobName(target) {
 	const words = (target.cmdline || "").split(" "), module = words.indexOf("-m");
 	const script = words.find((w, i) => i && w.endsWith(".py"));
@@ -363,7 +363,7 @@ function drawHead() {
 	$("facts").replaceChildren(...facts);
 }
 
-/* As the verdict says it: what its own steps lost, where that was measured. */
+/* The cost as the verdict has it: by the job's own steps, where that was measured. */
 function costOf(r) {
 	const seen = r.overhead.measured;
 	if (r.sampling)
@@ -373,18 +373,18 @@ function costOf(r) {
 	return r.overhead.target_cpu_ns ? [r.overhead.fraction, "of its CPU time"] : null;
 }
 
-// In a command, the recording's name where it is known; of a live trace there is none yet.
+// The recording's name for a command. A live trace has none yet.
 function withName(command, name = model.doc.recording) {
 	return command.replace(/(?<=\s)FILE(?=\s|$)/g, () => name || "FILE");
 }
 
-// What a line of the verdict proposes; it ends with its command.
+// The proposal of a line of the verdict, with its command at the end.
 function nextOf(line, name) {
 	const command = line.command || "", words = line.next.slice(0, line.next.length - command.length);
 	return line.next ? h("small", null, `next: ${words}`, command ? h("code", null, withName(command, name)) : null) : null;
 }
 
-const VERDICT_SHOWN = 6; // as reports: the rest is behind a press
+const VERDICT_SHOWN = 6; // as many as in a report; a button shows the others
 
 function drawVerdict() {
 	const all = model.report.verdict, list = state.wholeVerdict ? all : all.slice(0, VERDICT_SHOWN);
@@ -399,7 +399,7 @@ function drawVerdict() {
 
 function drawLanes() {
 	if (document.activeElement?.tagName === "SELECT" && $("lanes").contains(document.activeElement))
-		return; // it may be open
+		return; // the list may be open
 	const devs = [...new Set(model.lanes.map((l) => l.dev))], now = lane(), box = $("lanes");
 	const children = devs.length > 1 ? devs.map((dev) => h("button", {"aria-pressed": String(dev === now.dev), onclick: () => {
 		state.lane = laneKey(model.lanes.find((l) => l.dev === dev && l.pid === now.pid) || model.lanes.find((l) => l.dev === dev));
@@ -453,7 +453,7 @@ const toT = (x) => range()[0] + (x - LEFT) / (plotWidth() - LEFT - RIGHT) * (ran
 
 const MINUTES = 1.2e11; // ns that are shown, from which on labels are in minutes
 
-// In seconds, as every point in time on the page, with the decimals that neighbours need.
+// In seconds, as all times on the page, with enough decimals for neighbouring ticks to differ.
 function ticks(ns, visible) {
 	const digits = Math.min(9, Math.max(0, Math.ceil(9 - Math.log10(visible / 8))));
 	return visible >= MINUTES ? `${+(ns / 6e10).toFixed(2)} min` : `${(ns / 1e9).toFixed(digits)} s`;
@@ -464,7 +464,7 @@ function fitsOnAxis(u, x) {
 	return u.valToPos(x, "x") < u.bbox.width / devicePixelRatio - 22;
 }
 
-// Distances between ticks whose labels are short: 1, 2, 5 of a unit; from two minutes on of minutes.
+// Distances between ticks that give short labels: 1, 2 or 5 of a unit, which is minutes if two or more are shown.
 function tickSteps(from, to) {
 	const steps = [];
 	for (let unit = to - from >= MINUTES / 1e9 ? 6 : 1e-9; unit < 1e9; unit *= 10)
@@ -472,7 +472,7 @@ function tickSteps(from, to) {
 	return steps;
 }
 
-// Distances between ticks of bytes, so that labels are round in what they say: 512 KiB, 1.00 MiB, 1.50 MiB.
+// Distances between ticks of bytes that give round labels: 512 KiB, 1.00 MiB, 1.50 MiB.
 function byteSteps() {
 	const steps = [];
 	for (let unit = 1; unit < 2 ** 62; unit *= 1024)
@@ -510,7 +510,7 @@ function makeChart() {
 	}, chartRows(shown), $("chart"));
 }
 
-// A gap is no zero: it is hatched, over a pale picture of the height that was traced before it.
+// Nothing drawn would look like no memory: so a gap is hatched, over a pale picture of the steps that were traced before it.
 function hatched(ctx, k, size) {
 	const tile = document.createElement("canvas");
 	tile.width = tile.height = size * k;
@@ -526,7 +526,7 @@ function hatched(ctx, k, size) {
 	return ctx.createPattern(tile, "repeat");
 }
 
-// Of what is seen the stretches without tracing as [x, width, gap]; `x` of a time.
+// The gaps in the visible range as [x, width, gap]; `x` converts a time.
 function gapsShown(x, of = model.gaps) {
 	const [from, to] = range();
 	return of.filter((g) => g.to > from && g.from < to).map((g) => {
@@ -535,7 +535,7 @@ function gapsShown(x, of = model.gaps) {
 	});
 }
 
-// What is drawn in the gaps that are seen: in the middle of one there is no other height.
+// The highest value that is drawn in visible gaps: the scale has to include it.
 function highestInGaps() {
 	const l = lane(), shown = shownCats(), before = highestBefore(l);
 	return gapsShown(toX).map(([, , g]) => before.get(g) ?? -1).filter((i) => i >= 0)
@@ -574,11 +574,11 @@ function markGaps(u) {
 	c.restore();
 }
 
-const LEAST_WIDTH = 3; // pixels of a moment that stands out: one is hardly seen
+const LEAST_WIDTH = 3; // in pixels, of a spike: one pixel is hard to see
 
 /*
- * Of what is drawn, the moments that are the highest within LEAST_WIDTH pixels and fall off on both sides of these: a spike in a long
- * recording is narrower than a pixel.
+ * The drawn moments that are the highest within LEAST_WIDTH pixels and lower on both sides: a spike in a long recording is narrower
+ * than a pixel.
  */
 function narrowSpikes(times, high, x, out) {
 	const at = times.map(x), last = times.length - 1, spikes = [];
@@ -586,7 +586,7 @@ function narrowSpikes(times, high, x, out) {
 		let left = high[i], right = high[i], most = high[i];
 		for (let k = i - 1; k >= 0 && at[i] - at[k + 1] < LEAST_WIDTH; k--) {
 			left = Math.min(left, high[k]);
-			most = Math.max(most, high[k] + 1); // of several as high the first
+			most = Math.max(most, high[k] + 1); // if several are as high, the first counts
 		}
 		for (let k = i + 1; k <= last && at[k] - at[i] < LEAST_WIDTH; k++) {
 			right = Math.min(right, high[k]);
@@ -625,7 +625,7 @@ function markHighest(u) {
 	e.hidden = best < 0;
 	if (e.hidden)
 		return;
-	// Of several as high, the report has chosen one.
+	// If several moments are as high, the report has chosen one.
 	const learned = isLearned(times[best] * 1e9), is_peak = high[best] === l.peak && !learned && !isOfSamples(l), at = is_peak && l.peakT >= from && l.peakT <= to ? l.peakT / 1e9 : times[best];
 	const x = u.valToPos(at, "x", true), y = u.valToPos(high[best], "y", true);
 	c.save();
@@ -679,7 +679,7 @@ function toPeak() {
 	hold(l.peakT);
 }
 
-// The step that the held moment is in, else the peak's, with a little on both sides; null: no step is known.
+// The time of the step that holds the held moment, or else the peak, and a little on both sides; null: no step is known.
 function stepRange() {
 	const l = lane(), t = state.held ?? l?.peakT, procs = laneProcs().filter((b) => b.steps.rows.length);
 	const step = stepOf(procs, t)[1] || procs[0]?.steps.rows.at(-1);
@@ -692,7 +692,7 @@ function toStep() {
 		setRange(...r);
 }
 
-// The moment that it was exported with (--at): where it opens if the address says nothing, and what Back returns to.
+// The moment of export --at: the page opens with it, unless the address has one, and Back returns to it.
 function beginAtHeld() {
 	const l = model.lanes.find((x) => x.dev === doc.held.dev && !x.pid), count = model.report.steps;
 	state.held = doc.held.t;
@@ -703,8 +703,8 @@ function beginAtHeld() {
 }
 
 /*
- * Many steps beside each other are a comb: then the page begins with one of them, that of the peak. Not where the verdict is about all
- * of the time, nor where not all of it was traced.
+ * Many steps side by side look like a comb. Then the page begins with a single step, that of the peak; unless the verdict is about the
+ * whole time, or part of it was not traced.
  */
 const MANY_STEPS = 8;
 const OF_ALL_TIME = ["leak", "spike", "recompiles", "out_of_memory", "died"];
@@ -714,7 +714,7 @@ function beginAtStep() {
 		state.range = [Math.max(r[0], model.first), Math.min(r[1], model.duration)];
 }
 
-// null: lets go.
+// null: no moment is held any more.
 function hold(t) {
 	state.held = t;
 	drawMoment();
@@ -722,8 +722,8 @@ function hold(t) {
 }
 
 /*
- * Where the reader is stands in the address: #at=1.234567&zoom=1.2-1.3&lane=cpu, seconds after the start, so that a link shows what its
- * sender saw. A held moment is a place to come back to; of zooming and moving about only the last counts.
+ * The address holds what the reader looks at: #at=1.234567&zoom=1.2-1.3&lane=cpu, in seconds after the start. So a link shows what its
+ * sender saw. Holding a moment adds an entry to the browser's history; zooming and moving replace the last one.
  */
 const place = {
 	waits: 0,
@@ -754,7 +754,7 @@ const place = {
 		else
 			location.replace(`#${text}`);
 	},
-	// What a link says may be of another recording, or anything.
+	// The address may come from another recording, or hold anything.
 	read() {
 		const was = state.lane;
 		if (location.hash.length < 2 && doc.held) {
@@ -826,7 +826,7 @@ function drawNow() {
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }
 
-// Where a process ended long before the recording did: its line goes on at nothing.
+// A mark where a process ended long before the recording: its line is at zero from there on.
 function drawEnd(l) {
 	const e = $("ended"), x = l && l.ended !== null ? toX(l.ended) : NaN;
 	e.hidden = !(x >= LEFT && x < plotWidth() - RIGHT - 8);
@@ -869,7 +869,7 @@ function laneProcs() {
 	return doc.bands.filter((b) => (b.steps.count || PHASES.some((k) => b[k].count)) && (!l?.pid || b.pid === l.pid));
 }
 
-function bandProcs() { // those that there is room to draw
+function bandProcs() { // as many processes as there is room for
 	return laneProcs().slice(0, 4);
 }
 
@@ -916,7 +916,7 @@ function drawBands() {
 
 const recompiles = () => (model.report.compiles?.rows || []).filter((c) => !c.before);
 
-// A line under the process while it was compiled again.
+// A red line under the process while torch.compile compiled again.
 function drawRecompiles(ctx, from, to, toX, procs) {
 	ctx.fillStyle = css("--bad");
 	for (const c of recompiles()) {
@@ -926,7 +926,7 @@ function drawRecompiles(ctx, from, to, toX, procs) {
 	}
 }
 
-// Over what was drawn there: of a gap only steps are known.
+// Covers what was drawn in gaps: only steps are known there.
 function paintGaps(ctx, y, height, alpha) {
 	const gaps = [...model.gaps, ...model.learned], pattern = gaps.length ? hatched(ctx, 1, 7) : null;
 	for (const [x, w] of gapsShown(toX, gaps)) {
@@ -946,7 +946,7 @@ function drawSteps(ctx, p, from, to, y, colors, dark) {
 	const rows = p.steps.rows, end = plotWidth() - RIGHT, seen = rows.filter(([t, life]) => t + life >= from && t <= to);
 	if (!seen.length)
 		return;
-	// Too narrow to be told apart: one band that counts them.
+	// Too narrow to be distinguished: one band, with their number.
 	if (seen.length > (end - LEFT) / 3) {
 		const x = Math.max(toX(seen[0][0]), LEFT), w = Math.min(toX(seen.at(-1)[0] + seen.at(-1)[1]), end) - x;
 		ctx.fillStyle = colors.b;
@@ -977,14 +977,14 @@ function phasesLeftOut() {
 		" Phases are here around the peak only.";
 }
 
-// Which of these processes was in a step then, after its begin and up to its end, and which step that was; of several the one that
-// ended first, as the report has it; else none of them.
+// Which of these processes was in a step at that time (its begin excluded, its end included), and in which. If several were, the step
+// that ended first, as in the report.
 function stepOf(procs, t) {
 	const steps = procs.map((p) => [p, p.steps.rows.find(([at, life]) => at < t && t <= at + life)]).filter(([, step]) => step);
 	return steps.sort(([, a], [, b]) => a[0] + a[1] - b[0] - b[1])[0] || [procs[0], null];
 }
 
-// "in step 12", as the report says it. Of the peak the number is known where steps are joined, too.
+// "in step 12", in the report's words. The peak's step is known even if steps are joined.
 function stepWords(p, step, t, is_all) {
 	const number = is_all && doc.peak_step?.t === t ? doc.peak_step.number : step?.[3] === undefined ? step?.[2] : undefined;
 	if (number !== undefined)
@@ -1003,7 +1003,7 @@ function bandsAt(t, steps_only) {
 const map = {
 	height: 240, rows: [], total: 1,
 
-	// Address space that no block of these uses is folded to a thin gap.
+	// Address space that none of these blocks uses is drawn as a thin gap.
 	layout() {
 		const l = lane();
 		this.rows = [];
@@ -1126,7 +1126,7 @@ function drawMoment() {
 			: h("p", {class: "empty"}, "none that the page holds"));
 }
 
-/* At a device's peak, where torch.profiler's words, which the picture has, name a part of it otherwise than what it is used as. */
+/* The composition of a device's peak by use, if it differs from the chart's, which has torch.profiler's categories. */
 function byUse(l, t) {
 	const of = !l.pid && t === l.peakT && model.report.devices[l.dev], cats = of ? Object.entries(of.categories) : [];
 	const use = (c) => c.at_peak_plain ?? c.at_peak;
@@ -1213,7 +1213,7 @@ function opsWithModule(modules) {
 
 /* --- memory after each operator ------------------------------------------------------------------------------ */
 
-// What is drawn: all operators in columns, or one step operator by operator.
+// Either all operators in columns, or those of one step one by one.
 function optraceView() {
 	const o = doc.optrace, step = state.optrace === "step" ? o.step : null;
 	return step ? {n: step.allocated.length, each: 1, first: step.first, low: step.allocated, high: step.allocated, reserved: step.reserved,
@@ -1343,7 +1343,7 @@ function paintMarks(ctx, v, x, width) {
 	});
 }
 
-// A stair: at the highest of each column, down to its lowest and up again.
+// A staircase: it goes along the highest value of each column, and down to its lowest and up again.
 function paintValues(ctx, v, x, y, high, low, color) {
 	if (!high)
 		return;
@@ -1422,7 +1422,7 @@ function drawProcesses() {
 
 /* --- modules ---------------------------------------------------------------------------------------------- */
 
-// Boxes as near to squares as can be: rows along the shorter side, each as long as that makes its boxes better.
+// A squarified treemap: rows along the shorter side; a row takes the next box as long as its boxes come closer to squares.
 function squarify(items, x, y, w, h) {
 	const out = [], sum = items.reduce((s, it) => s + it.size, 0), scale = sum ? w * h / sum : 0;
 	let rest = items.filter((it) => it.size > 0).sort((a, b) => b.size - a.size);
@@ -1459,16 +1459,16 @@ function squarify(items, x, y, w, h) {
 	return out;
 }
 
-const noName = () => model.report.coverage.complete ? "(no name)" : "(no name yet)"; // of a module that no look has found
+const noName = () => model.report.coverage.complete ? "(no name)" : "(no name yet)"; // of a module that no reading of Python's objects has found
 const moduleName = (m) => m.name === null ? noName() : m.name ? `${m.root}.${m.name}` : m.root;
 
-// What a module holds by a measure: the modules in it, and what was allocated with it innermost. -1: all of them.
+// A module's parts by a measure: the modules in it, and what was allocated while it was the innermost. -1: the whole.
 function moduleParts(modules, children, i, measure) {
 	const parts = (children.get(i) || []).map((k) => [modules.list[k], k]).map(([m, k]) => ({m, k, size: m.all[measure],
 		text: i < 0 || m.name === null ? moduleName(m) : m.name.slice(modules.list[i].name ? modules.list[i].name.length + 1 : 0)}));
 	const own = i < 0 ? modules.none : modules.list[i].own;
 	const rest = i < 0 ? 0 : modules.list[i].all[measure] - own[measure] - parts.reduce((sum, p) => sum + p.size, 0);
-	if (rest > 0) // of modules that the list has no room for
+	if (rest > 0) // modules that are not in the list
 		parts.push({m: null, k: i, size: rest, text: "further modules", cls: "none"});
 	return [...parts, {m: null, k: i, size: own[measure], text: i < 0 ? "in no module" : "itself", cls: i < 0 ? "none" : "itself"}];
 }
@@ -1570,7 +1570,7 @@ function drawGenerated() {
 
 // "c5tz3y….py:860": a hash, and its line.
 const shortFile = (where) => where.replace(/^(.{6}).{8,}(\.\w+:\d+)$/, "$1…$2");
-// An operator where there is little room: that it is inductor's, its kernel's name says.
+// An operator's short name: a kernel's name says already that it is inductor's.
 const bare = (op) => op.replace(/^inductor: (?!\()/, "");
 
 // A guard that did not hold, and where it comes from: "self.k == 7 (train.py:5 in forward)".
@@ -1606,7 +1606,7 @@ function drawNames() {
 		...(names.total > rows.length ? [h("p", {class: "note"}, `The ${count(rows.length)} largest of ${count(names.total)}.`)] : []));
 }
 
-// Small multiples: live bytes over time of each rank, all on one scale.
+// Small multiples: each rank's live bytes over time, all on the same scale.
 const RANKS_SHOWN = 256;
 function rankFigure(r, most, outlier, several, jobs) {
 	const ns = "http://www.w3.org/2000/svg", svg = document.createElementNS(ns, "svg"), path = document.createElementNS(ns, "path");
@@ -1620,7 +1620,7 @@ function rankFigure(r, most, outlier, several, jobs) {
 		svg, h("figcaption", null, `rank ${r.rank}: ${bytes(r.peak)}${bad ? `, ${r.state}` : ""}`), jobs && r.job ? h("figcaption", null, r.job) : "", several && r.host ? h("figcaption", null, r.host) : "");
 }
 
-// What the highest peak was made of, beside that of the median rank.
+// The composition of the highest rank's peak beside the median rank's.
 function rankPeaks(k) {
 	const worst = k.list[k.highest_index], median = k.list[k.median_index];
 	if (!worst || !median || worst === median)
@@ -1633,8 +1633,8 @@ function rankPeaks(k) {
 		h("td", null, bytes(r.median)), h("td", null, bytes(r.worst - r.median))))))];
 }
 
-// How far the ranks are apart: by step, the highest of each rank in it; without steps, by time. A band from the lowest to the
-// highest rank, the median in it.
+// How far the ranks are apart: for each step (or interval, if there are no steps) a band from the lowest to the highest rank's maximum,
+// with the median as a line.
 function imbalanceRows(k) {
 	if (k.steps.length > 1)
 		return k.steps.map((s) => ({at: `step ${s.number}`, min: s.min, median: s.median, max: s.max, rank: s.max_rank}));
@@ -1717,7 +1717,7 @@ function graphsOf(p) {
 	return first.map(([from, to]) => to > from ? `${from} to ${to}` : `${from}`).join(", ") + more(p.graphs - told) || "–";
 }
 
-// What CUDA graphs and torch.cuda.MemPool keep apart: whose, and how much of it serves nobody else (docs/gpu.md).
+// Memory pools of CUDA graphs and torch.cuda.MemPool: whose each is, and how much of it is free but of no use to others (docs/gpu.md).
 function privatePools(pools) {
 	const columns = [{key: "id", head: "private pool", cls: "text"}, {key: "dev", head: "device", cls: "text"}, inBytes("reserved", "reserved"),
 		inBytes("used", "in tensors"), inBytes("rest", "in no tensor"), {key: "graphs", head: "graphs", cell: graphsOf},
@@ -1795,7 +1795,7 @@ function drawIcicle() {
 	frames.replaceChildren(...list);
 }
 
-/* --- the honesty block ------------------------------------------------------------------------------------ */
+/* --- how complete it is ------------------------------------------------------------------------------------ */
 
 function drawHonesty() {
 	$("honesty").replaceChildren(h("h2", null, "What this rests on"),
@@ -1898,7 +1898,7 @@ function drawAll() {
 	drawHonesty();
 }
 
-// News redraw everything: the keyboard stays where it was, and a view that ends at the last moment goes on with it.
+// New data redraws everything. The focus stays where it was, and a range that ends at the last moment moves on with it.
 function keepPlace(draw) {
 	const was = document.activeElement, part = was?.closest("section, header"), all = () => [...part.querySelectorAll("button, input, select")];
 	const at = part ? all().indexOf(was) : -1, caret = was?.tagName === "INPUT" ? was.selectionStart : null;
@@ -1929,7 +1929,7 @@ function show(part) {
 
 /* --- news of a trace that goes on ------------------------------------------------------------------------- */
 
-// The latest message is shown unless the reader holds the page: paused, or in the middle of a click or drag.
+// The latest message is shown, unless the reader has paused the page or is in the middle of a click or drag.
 const feed = {source: null, url: "", paused: false, pressed: false, news: null};
 
 function feedState(text) {
@@ -1962,7 +1962,7 @@ function listen() {
 	};
 	feed.source.onerror = () => {
 		feedState("Nobody answers; trying again.");
-		if (feed.source.readyState === EventSource.CLOSED) // it tries again by itself but for an answer like 503
+		if (feed.source.readyState === EventSource.CLOSED) // it tries again by itself, except after an answer like 503
 			setTimeout(listen, 5000);
 	};
 }
@@ -2025,6 +2025,6 @@ function start() {
 	}
 }
 
-// For what feeds the page (serve) and what tests it.
+// For serve, which feeds the page, and for tests.
 window.memtrace = {show, state, feed, composition: (t) => composition(lane(), momentAt(lane(), t)), model: () => model, colors: COLORS, categories: CATEGORIES};
 start();
