@@ -618,15 +618,16 @@ function widenSpikes(u) {
 // The highest moment in sight, with its height; the peak, if that is in sight.
 function markHighest(u) {
 	const [times, high] = u.data, [from, to] = range(), k = devicePixelRatio, c = u.ctx, e = $("highest"), l = lane();
+	const wasLearned = (i) => isLearned(times[i] * 1e9);
 	let best = -1;
 	for (let i = 0; high && i < times.length; i++)
-		if (times[i] * 1e9 >= from && times[i] * 1e9 <= to && high[i] && (best < 0 || high[i] > high[best]))
+		if (times[i] * 1e9 >= from && times[i] * 1e9 <= to && high[i] && (best < 0 || high[i] > high[best] || (high[i] === high[best] && wasLearned(best) && !wasLearned(i))))
 			best = i;
 	e.hidden = best < 0;
 	if (e.hidden)
 		return;
 	// If several moments are as high, the report has chosen one.
-	const learned = isLearned(times[best] * 1e9), is_peak = high[best] === l.peak && !learned && !isOfSamples(l), at = is_peak && l.peakT >= from && l.peakT <= to ? l.peakT / 1e9 : times[best];
+	const learned = wasLearned(best), is_peak = high[best] === l.peak && !learned && !isOfSamples(l), at = is_peak && l.peakT >= from && l.peakT <= to ? l.peakT / 1e9 : times[best];
 	const x = u.valToPos(at, "x", true), y = u.valToPos(high[best], "y", true);
 	c.save();
 	c.fillStyle = css("--text");
