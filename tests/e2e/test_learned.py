@@ -81,6 +81,35 @@ def check_page(full, folder):
     mt.check(cnt > 100 and wrong <= (1 - RIGHT) * live, f"{wrong} of {live} bytes in {cnt} moments")
 
 
+def held(path, time_ns, start_ns, *options):
+    rep = json.loads(mt.ok(mt.memtrace("report", path, "--at", f"{(time_ns - start_ns) / 1e9:.9f}s", "--by", "category", "--json", *options)).stdout)
+    return {row["name"]: row["bytes"] for row in rep["by"]["category"]}, rep["moment"]
+
+
+def check_moments(full, path):
+    """Moments between windows: by `report --at` they hold what the whole recording says, marked as learned."""
+    rep, whole = mt.report(path), mt.report(full)
+    begin, until = rep["sampling"]["seen"][len(rep["sampling"]["seen"]) // 2]
+    for i in range(1, 4):
+        time_ns = begin + (until - begin) * i // 4
+        (got, moment), (truth, _) = held(path, time_ns, rep["start_ns"]), held(full, time_ns, whole["start_ns"])
+        wrong = sum(abs(got.get(c, 0) - truth.get(c, 0)) for c in got.keys() | truth.keys()) / 2
+        mt.check(moment["learned"] and wrong <= (1 - RIGHT) * moment["bytes"], f"{got}, by all steps {truth}")
+        name = max(got, key=got.get)
+        of, _ = held(path, time_ns, rep["start_ns"], "--category", name)
+        mt.check(of == {name: got[name]}, f"--category {name}: {of}, without it {got}")
+    done = mt.memtrace("report", path, "--at", f"{(rep['sampling']['gaps'][0][0] - rep['start_ns']) / 1e9 + 0.001}s")
+    mt.check(done.returncode == 1, f"before the first window nothing was seen: {done}")
+    # What was allocated between windows is filtered, and named as living before, by what its lines say.
+    late = mt.export(path, ("--from", f"{(begin + (until - begin) // 2 - rep['start_ns']) / 1e9:.9f}s"))
+    born = {e["id"]: e for e in mt.export(path) if e["ev"] == "create"}
+    marked = [e for e in late if e["ev"] == "preexisting" and e.get("learned")]
+    mt.check(marked and all((e["cat"], e["op"]) == (born[e["id"]]["cat"], born[e["id"]]["op"]) for e in marked), f"{marked[:3]}")
+    for name in {e["cat"] for e in marked}:
+        lines = [e for e in mt.export(path, ("--category", name)) if e["ev"] == "create"]
+        mt.check(lines and all(e["cat"] == name for e in lines), f"--category {name}: {[e for e in lines if e['cat'] != name][:3]}")
+
+
 def check_labels(job, *args, steps=80, every=12):
     mt.ok(mt.make("build/tests/gaps_of", "build/tests/learned_of"))
     with mt.scratch() as d:
@@ -93,6 +122,7 @@ def check_labels(job, *args, steps=80, every=12):
         got = json.loads(out)
         learned = check_views(path, d)
         check_page(full, d)
+        check_moments(full, path)
         mt.check("learned" not in mt.report(watched)["sampling"], "where allocations are not seen nothing is learned")
     mt.note(f"{got['blocks']} blocks: {got['label']:.2%} have a label, category right {got['category']:.2%}, operator {got['op']:.2%}, module {got['module']:.2%}; wrong: "
             f"{got['wrong'][:4]}; {learned['steps']} steps of {learned['kinds']} kinds, {learned['steps_unlike']} like none; "

@@ -197,7 +197,7 @@ static int is_wanted(const struct life *l, uint64_t t, int category, const char 
 static void check_moment(uint64_t from, uint64_t to, uint32_t pid, int category, const char *module, const char *op)
 {
 	uint64_t bytes = 0, blocks = 0, allocs = 0, by_cat[CAT_MAX] = { 0 }, t = highest(from, to, pid);
-	struct holdings *h = holdings__new(&sieve, 0);
+	struct holdings *h = holdings__new(&sieve, 0, &report);
 	struct holding all, wanted, *rows;
 	size_t cnt;
 
@@ -209,7 +209,7 @@ static void check_moment(uint64_t from, uint64_t to, uint32_t pid, int category,
 	sieve.op = op;
 	for (size_t i = 0; i < evs_cnt; i++)
 		assert_int_equal(holdings__event(h, &evs[i]), 0);
-	assert_int_equal(holdings__end(h, 0, &report), 0);
+	assert_int_equal(holdings__end(h, 0), 0);
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		const struct life *l = &lives[i];
 
@@ -255,7 +255,7 @@ static void moments_are_what_lived_then(void **state)
 
 static void rows_are_named_and_cut(void **state)
 {
-	struct holdings *h = holdings__new(&sieve, 0);
+	struct holdings *h = holdings__new(&sieve, 0, &report);
 	uint64_t sums[2] = { 0, 0 }, t = highest(0, UINT64_MAX, 0);
 	struct holding *rows;
 	size_t cnt;
@@ -263,7 +263,7 @@ static void rows_are_named_and_cut(void **state)
 	(void)state;
 	for (size_t i = 0; i < evs_cnt; i++)
 		assert_int_equal(holdings__event(h, &evs[i]), 0);
-	assert_int_equal(holdings__end(h, 2, &report), 0);
+	assert_int_equal(holdings__end(h, 2), 0);
 	for (unsigned i = 0; i < BLOCKS; i++)
 		if (lives_at(&lives[i], t)) {
 			sums[0] += lives[i].module == 1 || lives[i].module == 2 ? lives[i].size : 0;

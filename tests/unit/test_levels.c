@@ -522,15 +522,24 @@ static void the_clock_stands_still(void **state)
 	assert_true(gaps__begin(&g, 300));
 	assert_int_equal(gaps__clock(&g, 1000), 200);
 	assert_int_equal(gaps__clock(&g, 250), 150);
+	assert_int_equal(gap__seen_ns(&g.v[1], 340), 300); /* not yet */
+	gaps__seen(&g);
+	assert_int_equal(gap__seen_ns(&g.v[1], 340), 340);
 	gaps__blind(&g, 350);
 	gaps__blind(&g, 360);
+	gaps__seen(&g); /* again, but not all of it */
 	gaps__end(&g, 400);
 	gaps__blind(&g, 450); /* none is open */
 	assert_true(gaps__begin(&g, 500));
+	gaps__seen(&g);
 	gaps__end(&g, 600);
-	assert_int_equal(g.v[0].seen_ns, 200); /* to its end */
+	assert_true(gaps__begin(&g, 700));
+	gaps__blind(&g, 750); /* the window's end, and then nothing */
+	gaps__end(&g, 800);
+	assert_int_equal(g.v[0].seen_ns, 100);
 	assert_int_equal(g.v[1].seen_ns, 350);
-	assert_int_equal(g.v[2].seen_ns, 600);
+	assert_int_equal(g.v[2].seen_ns, 600); /* to its end */
+	assert_int_equal(g.v[3].seen_ns, 700);
 	gaps__check(&g);
 	gaps__done(&g);
 }

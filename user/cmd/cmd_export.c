@@ -251,8 +251,6 @@ static int run_begin(void *ctx, const struct names *names)
 static int run_write(void *ctx, const struct tl_event *ev)
 {
 	struct export_run *x = ctx;
-	struct tl_learned learned;
-	struct tl_event reported;
 	int r;
 
 	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) ||
@@ -263,11 +261,6 @@ static int run_write(void *ctx, const struct tl_event *ev)
 	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || ev->kind == TL_MODULE ||
 	    (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
-	if (x->to.labels && (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)) { /* its final label, or none */
-		reported = *ev;
-		reported.learned = labels__learned(x->to.labels, ev->id, &learned) ? &learned : NULL;
-		ev = &reported;
-	}
 	r = x->format->event(x->ctx, ev, x->epoch_off_ns);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
 }
@@ -275,13 +268,17 @@ static int run_write(void *ctx, const struct tl_event *ev)
 static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct export_run *x = ctx;
-	struct tl_event named;
+	struct tl_learned learned;
+	struct tl_event known;
 
 	x->epoch_off_ns = epoch_off_ns;
-	if (ev->module_number && x->to.labels) { /* its module's name is known now */
-		named = *ev;
-		labels__module(x->to.labels, &named);
-		ev = &named;
+	if (x->to.labels && (ev->module_number || ev->kind == TL_CREATE || ev->kind == TL_DESTROY)) {
+		known = *ev;
+		if (ev->module_number) /* its name is known now */
+			labels__module(x->to.labels, &known);
+		if (ev->kind == TL_CREATE || ev->kind == TL_DESTROY) /* what it has learned in the end */
+			labels__learn(x->to.labels, &known, &learned);
+		ev = &known;
 	}
 	return x->is_part ? sieve__event(&x->filter.sieve, ev, run_write, x) : run_write(x, ev);
 }

@@ -163,15 +163,21 @@ static bool model__all_traced(const struct model *m)
 	return true;
 }
 
-/* Of some machine not even allocations are seen. */
-static bool model__sees_no_memory(const struct model *m)
+/* Of each machine allocations are seen; that is not known where a window has just ended. */
+static void model__settle_seen(struct model *m)
 {
-	if (gaps__is_open(&m->pauses))
-		return true;
-	for (size_t i = 0; i < m->levels.cnt; i++)
-		if (m->levels.samplers[i].state != EV_LEVEL_TRACED && m->levels.samplers[i].level < MT_LEVEL_BLOCKS)
-			return true;
-	return false;
+	bool is_blind = gaps__is_open(&m->pauses), is_tail = false;
+
+	for (size_t i = 0; i < m->levels.cnt; i++) {
+		const struct sampler *s = &m->levels.samplers[i];
+
+		is_blind |= s->state != EV_LEVEL_TRACED && s->level < MT_LEVEL_BLOCKS;
+		is_tail |= s->state == EV_LEVEL_TAIL;
+	}
+	if (is_blind)
+		gaps__blind(&m->gaps, m->now_ns);
+	else if (!is_tail)
+		gaps__seen(&m->gaps);
 }
 
 /* With several machines sums count only the time that was traced on all of them. */
@@ -196,8 +202,7 @@ static void model__turn_gap(struct model *m)
 static void model__settle_gap(struct model *m)
 {
 	model__turn_gap(m);
-	if (model__sees_no_memory(m))
-		gaps__blind(&m->gaps, m->now_ns);
+	model__settle_seen(m);
 }
 
 /* No more will be seen of the step under way. */
@@ -527,7 +532,7 @@ static int model__report_gaps(const struct model *m, struct report_sampling *ret
 
 		ret->gaps[ret->gaps_cnt] = (struct report_gap){ g->begin_ns, is_open ? m->now_ns : g->end_ns,
 								is_open ? m->now_ns - g->begin_ns : g->lost_ns,
-								g->seen_ns < m->now_ns ? g->seen_ns : m->now_ns };
+								gap__seen_ns(g, m->now_ns) };
 	}
 	ret->in_gap = gaps__is_open(&m->gaps);
 	return 0;

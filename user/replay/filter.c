@@ -370,7 +370,7 @@ static int span_is_known(const struct filter *f, const struct report *r, struct 
 		return step_before_probes(f, r, err);
 	if (!is_step && is_early && span->to_ns < traced_from_ns(f, r))
 		return time_before_probes(f, r, span->to_ns > r->run.start_ts_ns ? span->to_ns - r->run.start_ts_ns : 0, err);
-	return gap && !r->sampling.learned.is_on ? time_in_gap(f, r, gap, err) : 0; /* learned blocks are in gaps */
+	return gap && (!r->sampling.learned.is_on || to_ns > gap->seen_ns) ? time_in_gap(f, r, gap, err) : 0;
 }
 
 static int find_span(struct filter *f, const struct report *r, struct err *err)

@@ -52,12 +52,12 @@ int held_moment__hold(struct held_moment *m, unsigned depth, struct err *err)
 
 	if (r)
 		return r;
-	m->held = holdings__new(&m->filter.sieve, report_peak_ts_ns(m->report, (uint8_t)m->filter.sieve.dev));
+	m->held = holdings__new(&m->filter.sieve, report_peak_ts_ns(m->report, (uint8_t)m->filter.sieve.dev), m->report);
 	if (!m->held)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = replay_run(m->path, &second, &rep, &m->end, err);
 	report__free(rep);
-	return !r && holdings__end(m->held, depth, m->report) ? err_set(err, -ENOMEM, "out of memory") : r;
+	return !r && holdings__end(m->held, depth) ? err_set(err, -ENOMEM, "out of memory") : r;
 }
 
 void held_moment__done(struct held_moment *m)

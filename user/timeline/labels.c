@@ -345,7 +345,7 @@ bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret)
 	return true;
 }
 
-bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret)
+static bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret)
 {
 	struct learned_entry *e = (struct learned_entry *)l->learned.map;
 	size_t lo = 0, hi = l->learned_cnt;
@@ -366,6 +366,21 @@ bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret
 		return false;
 	*ret = e[lo].v;
 	return true;
+}
+
+void labels__learn(const struct labels *l, struct tl_event *ev, struct tl_learned *learned)
+{
+	ev->learned = labels__learned(l, ev->id, learned) ? learned : NULL;
+}
+
+enum category labels__likely(const struct labels *l, uint64_t id, uint32_t version)
+{
+	enum category measured = labels__get(l, id, version);
+	struct tl_learned learned;
+
+	if (!category_is_none(measured) || !labels__learned(l, id, &learned) || learned.cat >= CAT_MAX)
+		return measured;
+	return (enum category)learned.cat;
 }
 
 bool labels__was_there(const struct labels *l, uint64_t id)

@@ -29,8 +29,10 @@ struct labels_name {
 	uint32_t kind; /* enum ev_tensor */
 };
 bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret);
-/* What a block has learned (TL_LEARNED); false: nothing. */
-bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret);
+/* The category of a version; of one that has none, what its block has learned. */
+enum category labels__likely(const struct labels *l, uint64_t id, uint32_t version);
+/* Gives a block's CREATE or DESTROY what it has learned (TL_LEARNED), or nothing: *learned is the caller's. */
+void labels__learn(const struct labels *l, struct tl_event *ev, struct tl_learned *learned);
 /* Fills in whose forward or backward made a block, where that has a name by now. */
 void labels__module(const struct labels *l, struct tl_event *ev);
 /* CAT_UNKNOWN for a block that has none. */

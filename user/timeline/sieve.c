@@ -24,6 +24,7 @@ struct param_row {
 struct live_row { /* begins with id: u64_cmp */
 	uint64_t id;
 	struct tl_event alloc; /* version: the one it has now */
+	struct tl_learned learned; /* if alloc.learned says so: that is no address any more */
 	bool is_out;	       /* fn has it */
 };
 
@@ -189,12 +190,14 @@ static bool is_of_module(const struct sieve *s, const struct tl_event *alloc)
 
 bool sieve__is_made(const struct sieve *s, const struct tl_event *ev)
 {
-	return (!s->op || op_is_wanted(s->op, names__get(s->names, ev->op))) && (!s->module || is_of_module(s, ev));
+	struct tl_event likely = tl_likely(ev);
+
+	return (!s->op || op_is_wanted(s->op, names__get(s->names, likely.op))) && (!s->module || is_of_module(s, &likely));
 }
 
-bool sieve__is_category(const struct sieve *s, uint64_t id, uint32_t version)
+bool sieve__is_category(const struct sieve *s, enum category c)
 {
-	return s->category < 0 || (s->labels && (int)labels__get(s->labels, id, version) == s->category);
+	return s->category < 0 || (s->labels && (int)c == s->category);
 }
 
 /* --- the second pass -------------------------------------------------------------------------------------- */
@@ -204,12 +207,18 @@ static bool is_within(const struct sieve *s, uint64_t ts_ns)
 	return span__has(&s->span, ts_ns);
 }
 
+static bool is_category_of(const struct sieve *s, uint64_t id, uint32_t version)
+{
+	return s->category < 0 || (s->labels && sieve__is_category(s, labels__likely(s->labels, id, version)));
+}
+
 /* For fn the block begins at that time, as a preexisting one. */
 static int tell_late(struct live_row *row, uint64_t ts_ns, timeline_fn fn, void *ctx)
 {
 	struct tl_event late = row->alloc;
 
 	late.kind = TL_PREEXISTING;
+	late.learned = late.learned ? &row->learned : NULL;
 	late.ts_ns = ts_ns;
 	row->is_out = true;
 	return fn(ctx, &late);
@@ -251,7 +260,7 @@ static int open_span(struct sieve *s, timeline_fn fn, void *ctx)
 		rows[i] = *(struct live_row *)map__at(&s->live, i);
 	qsort(rows, s->live.cnt, sizeof(*rows), u64_cmp);
 	for (uint32_t i = 0, cnt = s->live.cnt; i < cnt && !r; i++)
-		if (sieve__is_category(s, rows[i].id, rows[i].alloc.version))
+		if (is_category_of(s, rows[i].id, rows[i].alloc.version))
 			r = tell_late(map__find(&s->live, rows[i].id), s->span.from_ns, fn, ctx);
 	free(rows);
 	return r ? r : tell_totals(s, fn, ctx);
@@ -267,13 +276,15 @@ static int on_alloc(struct sieve *s, const struct tl_event *ev, timeline_fn fn, 
 	if (!row)
 		return -ENOMEM;
 	row->alloc = *ev;
-	row->is_out = is_within(s, ev->ts_ns) && sieve__is_category(s, ev->id, ev->version);
+	if (ev->learned)
+		row->learned = *ev->learned;
+	row->is_out = is_within(s, ev->ts_ns) && is_category_of(s, ev->id, ev->version);
 	return row->is_out ? fn(ctx, ev) : 0;
 }
 
 static int on_version(struct sieve *s, struct live_row *row, const struct tl_event *ev, timeline_fn fn, void *ctx)
 {
-	bool is_wanted = sieve__is_category(s, ev->id, ev->version);
+	bool is_wanted = is_category_of(s, ev->id, ev->version);
 	struct tl_event ends = *ev;
 
 	row->alloc.version = ev->version;

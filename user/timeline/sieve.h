@@ -51,8 +51,9 @@ void sieve__done(struct sieve *s);
 int sieve__learn(struct sieve *s, const struct tl_event *ev); /* the first pass. 0 or -ENOMEM */
 
 bool sieve__is_whose(const struct sieve *s, const struct tl_event *ev); /* by process and device */
-bool sieve__is_made(const struct sieve *s, const struct tl_event *ev);  /* an allocation: by module and operator */
-bool sieve__is_category(const struct sieve *s, uint64_t id, uint32_t version);
+/* An allocation: by module and operator; of one that has learned something, by what it has learned. */
+bool sieve__is_made(const struct sieve *s, const struct tl_event *ev);
+bool sieve__is_category(const struct sieve *s, enum category c);
 struct owner sieve__owner(const struct sieve *s, const struct tl_event *alloc);
 /* root and path as people write them: "Model.block.fc1"; returns buf. */
 const char *owner__words(const struct owner *o, const struct names *names, char *buf, size_t size);

@@ -7,6 +7,7 @@
 #define MT_TIMELINE_TIMELINE_H
 
 #include "base/names.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum tl_kind {
@@ -91,6 +92,11 @@ enum category {
 };
 enum classes { CLASSES_COMPAT = 0, CLASSES_EXTENDED = 1 };
 const char *category_name(enum category c); /* "PARAMETER" …, "unknown" */
+/* Of a block that no operator was given. */
+static inline bool category_is_none(enum category c)
+{
+	return c == CAT_UNKNOWN || c == CAT_WORKSPACE;
+}
 
 #define TL_SIZE_UNKNOWN UINT64_MAX
 
@@ -175,6 +181,21 @@ struct tl_event {
 		name_id compile_id; /* TL_COMPILED */
 	};
 };
+
+/* An allocation as it counts where it is taken for what it has learned. */
+static inline struct tl_event tl_likely(const struct tl_event *ev)
+{
+	struct tl_event ret = *ev;
+
+	if (ev->learned) {
+		ret.op = ev->learned->op;
+		ret.region = ev->learned->region;
+		ret.module = ev->learned->module;
+		ret.root = ev->learned->root;
+		ret.phase = ev->learned->phase;
+	}
+	return ret;
+}
 
 typedef int (*timeline_fn)(void *ctx, const struct tl_event *ev);
 

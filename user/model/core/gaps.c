@@ -56,16 +56,24 @@ void gaps__end(struct gaps *g, uint64_t ts_ns)
 		return;
 	last->end_ns = ts_ns;
 	last->lost_ns = ts_ns - last->begin_ns;
-	if (last->seen_ns > ts_ns)
-		last->seen_ns = ts_ns;
+	last->seen_ns = gap__seen_ns(last, ts_ns);
+}
+
+void gaps__seen(struct gaps *g)
+{
+	if (gaps__is_open(g) && g->v[g->cnt - 1].seen_ns == UINT64_MAX)
+		g->v[g->cnt - 1].is_seen = true;
 }
 
 void gaps__blind(struct gaps *g, uint64_t ts_ns)
 {
-	struct gap *last = g->cnt ? &g->v[g->cnt - 1] : NULL;
+	if (gaps__is_open(g))
+		g->v[g->cnt - 1].seen_ns = gap__seen_ns(&g->v[g->cnt - 1], ts_ns);
+}
 
-	if (gaps__is_open(g) && last->seen_ns > ts_ns)
-		last->seen_ns = ts_ns;
+uint64_t gap__seen_ns(const struct gap *g, uint64_t now_ns)
+{
+	return !g->is_seen ? g->begin_ns : g->seen_ns < now_ns ? g->seen_ns : now_ns;
 }
 
 uint64_t gaps__past(const struct gaps *g, uint64_t ts_ns)

@@ -104,11 +104,11 @@ static void choose(struct export_ctx *c, const struct lane *l, const struct live
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
-static void on_allocated(struct export_ctx *c, struct live_block *b, uint64_t ts_ns)
+static void on_allocated(struct export_ctx *c, struct live_block *b, uint8_t cat, uint64_t ts_ns)
 {
-	const struct tl_event *ev = c->ev;
+	const struct tl_event likely = tl_likely(c->ev), *ev = &likely;
 	struct block_life life = { .id = b->id, .ptr = b->ptr, .size = b->size, .allocated_ns = ts_ns, .pid = b->pid,
-				   .dev = b->dev, .cat = b->cat, .late = b->late };
+				   .dev = b->dev, .cat = cat, .late = b->late };
 
 	if (!b->late) { /* else the event's are of a later use */
 		life.op = ev->op;
@@ -130,9 +130,9 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		move(c, l->pid, l, ch, ts_ns);
 	choose(c, l, ch, ts_ns);
 	if (ch->from == CAT_MAX) {
-		on_allocated(c, ch->b, ts_ns);
+		on_allocated(c, ch->b, ch->gap_to, ts_ns);
 	} else if (ch->b->tag) {
-		heaviest__life(c->doc.blocks, ch->b->tag)->cat = ch->to < CAT_MAX ? ch->to : ch->from;
+		heaviest__life(c->doc.blocks, ch->b->tag)->cat = ch->to < CAT_MAX ? ch->gap_to : ch->gap_from;
 		if (ch->to < CAT_MAX)
 			return;
 		heaviest__freed(c->doc.blocks, ch->b->tag, ts_ns);
@@ -183,7 +183,7 @@ static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 	c->seen_ns = c->in_gap ? report_gap_seen_ns(c->to.report, ev->ts_ns) : 0;
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
 		moments__gap(c->doc.lanes[i].moments, ev->ts_ns, c->in_gap, c->seen_ns);
-	if (c->to.at && peak_moment__gap(&c->chosen, c->in_gap, ev->ts_ns))
+	if (c->to.at && peak_moment__gap(&c->chosen, c->in_gap, ev->ts_ns, c->seen_ns))
 		hold(c);
 }
 

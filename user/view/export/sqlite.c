@@ -282,7 +282,7 @@ static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 	for (unsigned i = 0; i < sizeof(c->devs) / sizeof(c->devs[0]); i++)
 		if (highest__gap(&c->devs[i].highest, ev->version, ev->ts_ns))
 			c->devs[i].event = c->event_id;
-	if (c->to->at && peak_moment__gap(&c->chosen, ev->version, ev->ts_ns))
+	if (c->to->at && peak_moment__gap(&c->chosen, ev->version, ev->ts_ns, report_gap_seen_ns(c->to->report, ev->ts_ns)))
 		c->at_event = c->event_id;
 }
 

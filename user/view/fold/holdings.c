@@ -21,7 +21,12 @@ struct held_block {
 	struct tl_event alloc; /* version: the one it has now */
 	uint64_t epoch;	       /* of was: the last moment that was the highest */
 	uint32_t was;	       /* the version that it had then, if it has another one now */
-	bool is_wanted;	       /* by module and operator */
+};
+
+/* An allocation as it counts: with what it has learned if the moment is one of that. */
+struct likely_alloc {
+	struct tl_event alloc;
+	struct tl_learned learned;
 };
 
 struct held_group {
@@ -42,8 +47,8 @@ struct held_rows {
 
 struct holdings {
 	const struct sieve *sieve;
-	const struct report *r; /* as depth, of the end */
-	unsigned depth;
+	const struct report *r;
+	unsigned depth; /* of the end */
 	struct map lines; /* struct line_row, by a stack's node */
 	struct peak_moment moment;
 	uint64_t blocks, allocated;
@@ -57,13 +62,14 @@ struct holdings {
 	struct rank_name *ranks; /* of the groups of ranks */
 };
 
-struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns)
+struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns, const struct report *rep)
 {
 	struct holdings *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return NULL;
 	h->sieve = sieve;
+	h->r = rep;
 	h->moment = (struct peak_moment){ .span = &sieve->span, .around_ns = around_ns };
 	h->lives = MAP_OF(struct held_block);
 	h->lines = MAP_OF(struct line_row);
@@ -111,6 +117,32 @@ static const char *key_part(const struct names *names, uint64_t key, unsigned sh
 	return names__get(names, (name_id){ (uint32_t)(key >> shift) & ((1u << NAME_BITS) - 1) });
 }
 
+static enum category category_of(const struct holdings *h, uint64_t id, uint32_t version)
+{
+	const struct labels *l = h->sieve->labels;
+
+	return h->moment.is_learned ? labels__likely(l, id, version) : labels__get(l, id, version);
+}
+
+static bool is_wanted(const struct holdings *h, const struct tl_event *alloc, uint32_t version)
+{
+	const struct sieve *s = h->sieve;
+
+	return sieve__is_made(s, alloc) &&
+	       (s->category < 0 || (s->labels && sieve__is_category(s, category_of(h, alloc->id, version))));
+}
+
+static const struct tl_event *likely_of(const struct holdings *h, const struct tl_event *alloc, struct likely_alloc *ret)
+{
+	ret->alloc = *alloc;
+	ret->alloc.learned = NULL;
+	if (h->moment.is_learned)
+		labels__learn(h->sieve->labels, &ret->alloc, &ret->learned);
+	ret->alloc = tl_likely(&ret->alloc);
+	ret->alloc.learned = NULL;
+	return &ret->alloc;
+}
+
 static uint64_t key_of(const struct holdings *h, enum held_by by, const struct tl_event *alloc, uint32_t version,
 		       struct owner *ret)
 {
@@ -119,7 +151,7 @@ static uint64_t key_of(const struct holdings *h, enum held_by by, const struct t
 
 	switch (by) {
 	case HELD_BY_CATEGORY:
-		return labels__get(s->labels, alloc->id, version);
+		return category_of(h, alloc->id, version);
 	case HELD_BY_MODULE:
 		*ret = sieve__owner(s, alloc);
 		return (uint64_t)ret->root.v << 43 ^ (uint64_t)ret->path.v << 20 ^ (ret->path_len & 0xfffff);
@@ -151,7 +183,10 @@ static struct held_group *group_of(struct holdings *h, enum held_by by, const st
 
 static int count_alloc(struct holdings *h, const struct tl_event *ev)
 {
-	if (!sieve__is_category(h->sieve, ev->id, ev->version))
+	struct likely_alloc likely;
+
+	ev = likely_of(h, ev, &likely);
+	if (!is_wanted(h, ev, ev->version))
 		return 0;
 	h->wanted.allocs++;
 	h->wanted.alloc_bytes += ev->size;
@@ -170,14 +205,16 @@ static int count_held(struct holdings *h, const struct held_block *b)
 {
 	uint32_t version = b->epoch == h->epoch ? b->was : b->alloc.version;
 	uint64_t size = b->alloc.size;
+	struct likely_alloc likely;
+	const struct tl_event *alloc = likely_of(h, &b->alloc, &likely);
 
-	if (!b->is_wanted || !sieve__is_category(h->sieve, b->id, version))
+	if (!is_wanted(h, alloc, version))
 		return 0;
 	h->wanted.bytes += size;
 	h->wanted.blocks++;
 	h->wanted.largest = size > h->wanted.largest ? size : h->wanted.largest;
 	for (int by = 0; by < HELD_BYS; by++) {
-		struct held_group *g = group_of(h, (enum held_by)by, &b->alloc, version);
+		struct held_group *g = group_of(h, (enum held_by)by, alloc, version);
 
 		if (!g)
 			return -ENOMEM;
@@ -210,7 +247,6 @@ static int on_alloc(struct holdings *h, const struct tl_event *ev)
 		return -ENOMEM;
 	b->alloc = *ev;
 	b->number = ++h->allocated;
-	b->is_wanted = sieve__is_made(h->sieve, ev);
 	h->blocks++;
 	if (peak_moment__move(&h->moment, ev->size, 0, ev->ts_ns))
 		reached(h);
@@ -218,7 +254,7 @@ static int on_alloc(struct holdings *h, const struct tl_event *ev)
 		return 0;
 	h->all.allocs++;
 	h->all.alloc_bytes += ev->size;
-	return b->is_wanted ? count_alloc(h, ev) : 0;
+	return count_alloc(h, ev);
 }
 
 static void on_version(struct holdings *h, const struct tl_event *ev)
@@ -265,7 +301,7 @@ int holdings__event(struct holdings *h, const struct tl_event *ev)
 	case TL_DESTROY:
 		return on_death(h, ev);
 	case TL_GAP:
-		if (peak_moment__gap(&h->moment, ev->version, ev->ts_ns))
+		if (peak_moment__gap(&h->moment, ev->version, ev->ts_ns, report_gap_seen_ns(h->r, ev->ts_ns)))
 			reached(h);
 		return 0;
 	default:
@@ -409,13 +445,12 @@ static int make_rows(struct holdings *h, enum held_by by)
 	return 0;
 }
 
-int holdings__end(struct holdings *h, unsigned depth, const struct report *rep)
+int holdings__end(struct holdings *h, unsigned depth)
 {
 	const struct held_block *b;
-	int r = find_lines(h, rep);
+	int r = find_lines(h, h->r);
 
 	h->depth = depth;
-	h->r = rep;
 	if (peak_moment__opens(&h->moment, UINT64_MAX))
 		reached(h);
 	for (uint32_t i = 0; i < h->lives.cnt && !r; i++) {
@@ -429,6 +464,11 @@ int holdings__end(struct holdings *h, unsigned depth, const struct report *rep)
 	for (int by = 0; by < HELD_BYS && !r; by++)
 		r = make_rows(h, (enum held_by)by);
 	return r;
+}
+
+bool holdings__is_learned(const struct holdings *h)
+{
+	return h->moment.is_learned;
 }
 
 uint64_t holdings__ts_ns(const struct holdings *h)

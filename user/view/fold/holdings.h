@@ -28,18 +28,19 @@ struct holding { /* begins with name: text_cmp */
 struct holdings;
 struct report;
 
-/* sieve is borrowed, after its first pass; around_ns: the report's peak, or 0. NULL: no memory. */
-struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns);
+/*
+ * sieve is borrowed, after its first pass; around_ns: the report's peak, or 0. rep, borrowed, is the recording's report with
+ * all stacks: it has the lines, ranks and gaps. NULL: no memory.
+ */
+struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns, const struct report *rep);
 void holdings__free(struct holdings *h); /* NULL is fine */
 int holdings__event(struct holdings *h, const struct tl_event *ev); /* the second pass. 0 or -ENOMEM */
-/*
- * depth: levels of modules, 0: all. rep, the recording's report with all stacks, has the lines and ranks.
- * 0 or -ENOMEM.
- */
-int holdings__end(struct holdings *h, unsigned depth, const struct report *rep);
+/* depth: levels of modules, 0: all. 0 or -ENOMEM. */
+int holdings__end(struct holdings *h, unsigned depth);
 
 /* The results, after holdings__end(). */
 uint64_t holdings__ts_ns(const struct holdings *h);
+bool holdings__is_learned(const struct holdings *h); /* it was not traced: what blocks are is learned from traced steps */
 /* Of all of the device and its processes; and of those that the rest of the sieve lets through. */
 void holdings__sums(const struct holdings *h, struct holding *ret_all, struct holding *ret_wanted);
 /* By bytes, then allocated bytes, then name. The caller may sort them anew. */

@@ -104,7 +104,7 @@ static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t siz
 
 static uint8_t likely(const struct live_block *b, uint8_t cat)
 {
-	return b->learned != CAT_UNKNOWN && (cat == CAT_UNKNOWN || cat == CAT_WORKSPACE) ? b->learned : cat;
+	return b->learned != CAT_UNKNOWN && category_is_none((enum category)cat) ? b->learned : cat;
 }
 
 /* --- blocks ---------------------------------------------------------------------------------------- */

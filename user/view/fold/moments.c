@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/fold/moments.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,9 +15,9 @@ struct moments {
 	struct highest highest; /* of now */
 	uint64_t learned[CAT_MAX]; /* what is to be added to a category in a gap; less than nothing wraps around */
 	uint64_t seen_ns;	   /* of the gap that is open: until then moments are kept */
-	struct moment kept[KEPT]; /* of the bucket that is open */
+	struct moment kept[2][KEPT]; /* of the bucket that is open: traced ones, and those in gaps */
+	bool has_kept[2];
 	uint64_t bucket;
-	int has_bucket;
 	struct moment *list; /* of those that are closed */
 	size_t list_cnt;
 	struct moment *near; /* a ring until `around`, then filled up */
@@ -32,7 +33,7 @@ struct moments *moments__new(const struct moments_opts *opts)
 		return NULL;
 	m->opts = *opts;
 	/* Pages that are never written cost nothing: most are short. */
-	m->list = calloc((size_t)KEPT * (opts->buckets + 1), sizeof(*m->list));
+	m->list = calloc((size_t)2 * KEPT * (opts->buckets + 1), sizeof(*m->list));
 	m->near = calloc(2 * (size_t)opts->near + 1, sizeof(*m->near));
 	if (!m->list || !m->near) {
 		moments__free(m);
@@ -62,70 +63,81 @@ static uint64_t moments__bucket(const struct moments *m, uint64_t ts_ns)
 	return (uint64_t)((unsigned __int128)(ts_ns - o->from_ns) * o->buckets / (o->to_ns - o->from_ns));
 }
 
-/* The four in the order in which they were, none twice. */
+/* Those of a bucket in the order in which they were, none twice. */
 static void moments__close(struct moments *m)
 {
-	struct moment *k = m->kept, *out = m->list + m->list_cnt;
-	int low_first = k[LOW].ts_ns <= k[HIGH].ts_ns;
+	const struct moment *open[2 * KEPT];
+	unsigned cnt = 0;
 
-	if (!m->has_bucket)
-		return;
-	*out++ = k[FIRST];
-	for (int i = 0; i < 2; i++) {
-		const struct moment *next = &k[(i == 0) == low_first ? LOW : HIGH];
+	for (unsigned in_gap = 0; in_gap < 2; in_gap++) {
+		for (unsigned i = 0; i < KEPT && m->has_kept[in_gap]; i++) {
+			const struct moment *k = &m->kept[in_gap][i];
+			unsigned at = cnt++;
 
-		if (memcmp(next, out - 1, sizeof(*next)))
-			*out++ = *next;
+			for (; at && open[at - 1]->ts_ns > k->ts_ns; at--)
+				open[at] = open[at - 1];
+			open[at] = k;
+		}
+		m->has_kept[in_gap] = false;
 	}
-	if (memcmp(&k[LAST], out - 1, sizeof(*out)))
-		*out++ = k[LAST];
-	m->list_cnt = (size_t)(out - m->list);
-	m->has_bucket = 0;
+	for (unsigned i = 0; i < cnt; i++)
+		if (!i || memcmp(open[i], &m->list[m->list_cnt - 1], sizeof(**open)))
+			m->list[m->list_cnt++] = *open[i];
 }
 
-static void moments__keep(struct moments *m, const struct moment *now)
+static void moments__keep(struct moments *m)
 {
 	uint32_t near = m->opts.near;
 
-	if (now->ts_ns <= m->opts.around_ns) {
-		m->near[m->near_at] = *now;
+	if (m->now.ts_ns <= m->opts.around_ns) {
+		m->near[m->near_at] = m->now;
 		m->near_at = (m->near_at + 1) % near;
 		m->near_cnt += m->near_cnt < near;
 	} else if (m->near_after < near) {
-		m->near[near + m->near_after++] = *now;
+		m->near[near + m->near_after++] = m->now;
 	}
 }
 
 /* Makes a moment one of those that may be kept. */
-static void moments__look(struct moments *m, const struct moment *now)
+static void moments__look(struct moments *m, const struct moment *now, bool in_gap)
 {
 	uint64_t bucket = moments__bucket(m, now->ts_ns);
+	struct moment *k = m->kept[in_gap];
 
-	if (m->has_bucket && bucket != m->bucket)
+	if (bucket != m->bucket)
 		moments__close(m);
-	if (!m->has_bucket) {
-		m->kept[FIRST] = m->kept[LOW] = m->kept[HIGH] = *now;
-		m->has_bucket = 1;
-		m->bucket = bucket;
-	}
-	if (now->live < m->kept[LOW].live)
-		m->kept[LOW] = *now;
-	if (now->live > m->kept[HIGH].live)
-		m->kept[HIGH] = *now;
-	m->kept[LAST] = *now;
-	if (m->opts.near)
-		moments__keep(m, now);
+	m->bucket = bucket;
+	if (!m->has_kept[in_gap])
+		k[FIRST] = k[LOW] = k[HIGH] = *now;
+	m->has_kept[in_gap] = true;
+	if (now->live < k[LOW].live)
+		k[LOW] = *now;
+	if (now->live > k[HIGH].live)
+		k[HIGH] = *now;
+	k[LAST] = *now;
+	if (m->opts.near && !in_gap)
+		moments__keep(m);
 }
 
-static void moments__look_in_gap(struct moments *m)
+static struct moment moments__likely(const struct moments *m)
 {
-	struct moment now = m->now;
+	struct moment ret = m->now;
 
-	if (now.ts_ns >= m->seen_ns)
-		return;
 	for (unsigned c = 0; c < CAT_MAX; c++)
-		now.cats[c] += m->learned[c];
-	moments__look(m, &now);
+		ret.cats[c] += m->learned[c];
+	return ret;
+}
+
+static void moments__turn(struct moments *m)
+{
+	struct moment likely;
+
+	if (!m->highest.in_gap) {
+		moments__look(m, &m->now, false);
+	} else if (m->now.ts_ns < m->seen_ns) {
+		likely = moments__likely(m);
+		moments__look(m, &likely, true);
+	}
 }
 
 void moments__learned(struct moments *m, uint8_t from, uint8_t to, uint64_t size)
@@ -141,10 +153,7 @@ void moments__gap(struct moments *m, uint64_t ts_ns, int begins, uint64_t seen_n
 		m->now.ts_ns = ts_ns;
 	if (highest__gap(&m->highest, begins, m->now.ts_ns))
 		m->peak = m->now;
-	if (!begins)
-		moments__look(m, &m->now);
-	else
-		moments__look_in_gap(m);
+	moments__turn(m);
 }
 
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size)
@@ -162,16 +171,15 @@ void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, 
 	m->now.ts_ns = ts_ns;
 	if (highest__move(&m->highest, to < CAT_MAX ? size : 0, from < CAT_MAX ? size : 0, ts_ns, m->opts.around_ns))
 		m->peak = m->now;
-	if (!m->highest.in_gap)
-		moments__look(m, &m->now);
-	else
-		moments__look_in_gap(m);
+	moments__turn(m);
 }
 
 void moments__hold(struct moments *m)
 {
 	if (!m->highest.in_gap)
 		m->held = m->now;
+	else if (m->now.ts_ns < m->seen_ns)
+		m->held = moments__likely(m);
 }
 
 /* Into its place by time, if it is not there: of those of its time it is the last one. */

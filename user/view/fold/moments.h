@@ -5,7 +5,9 @@
  * so that a line through them is the line through all changes at that width, and the peak is exact: its time,
  * its sum and its parts. Around one moment (the peak, known from a first pass) every change is kept.
  *
- * A time that goes back counts as the last one. Holds at most 4 × buckets + 2 × near + 1 moments of 120 bytes.
+ * Moments in gaps (moments__gap) have four places of their own in a bucket: they do not displace what was traced.
+ *
+ * A time that goes back counts as the last one. Holds at most 8 × buckets + 2 × near + 1 moments of 120 bytes.
  */
 #ifndef MT_VIEW_FOLD_MOMENTS_H
 #define MT_VIEW_FOLD_MOMENTS_H
@@ -32,7 +34,7 @@ struct moments *moments__new(const struct moments_opts *opts); /* NULL: no memor
 void moments__free(struct moments *m);			       /* NULL is fine */
 /* From ts on, `size` bytes count under `to` and no more under `from`; CAT_MAX: they came, they went. */
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size);
-/* Keeps the present moment, besides others, until the next call; none in a gap. */
+/* Keeps the present moment, besides others, until the next call; none where nothing is seen. */
 void moments__hold(struct moments *m);
 /* A gap begins, or ends: moments in one are no peak (highest.h), and kept only until seen_ns, if that is later. */
 void moments__gap(struct moments *m, uint64_t ts_ns, int begins, uint64_t seen_ns);

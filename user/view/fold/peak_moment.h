@@ -17,6 +17,7 @@ struct peak_moment {
 	uint64_t live;		 /* now, of the processes that the moment is of */
 	uint64_t bytes, ts_ns;	 /* of the moment */
 	bool is_open, in_gap;
+	bool is_learned; /* all of the span lies in a gap in which allocations were seen: it is a moment of that */
 };
 
 /* Before the decision at ts_ns, UINT64_MAX: none follows. True: this is the moment, until a higher one comes. */
@@ -32,7 +33,8 @@ static inline bool peak_moment__opens(struct peak_moment *c, uint64_t ts_ns)
 
 static inline bool peak_moment__look(struct peak_moment *c, uint64_t ts_ns)
 {
-	if (c->in_gap || ts_ns > c->span->to_ns || (c->span->from_ns && ts_ns <= c->span->from_ns) || c->live < c->bytes ||
+	if ((c->in_gap && !c->is_learned) || ts_ns > c->span->to_ns ||
+	    (c->span->from_ns && ts_ns <= c->span->from_ns) || c->live < c->bytes ||
 	    (c->live == c->bytes && ts_ns > c->around_ns))
 		return false;
 	c->bytes = c->live;
@@ -47,10 +49,11 @@ static inline bool peak_moment__move(struct peak_moment *c, uint64_t allocated, 
 	return allocated && peak_moment__look(c, ts_ns);
 }
 
-/* A gap begins, or ends. True: its end is the moment from now on. */
-static inline bool peak_moment__gap(struct peak_moment *c, bool begins, uint64_t ts_ns)
+/* A gap begins, or ends; allocations are seen until seen_ns. True: its end is the moment from now on. */
+static inline bool peak_moment__gap(struct peak_moment *c, bool begins, uint64_t ts_ns, uint64_t seen_ns)
 {
 	c->in_gap = begins;
+	c->is_learned |= begins && c->span->from_ns >= ts_ns && c->span->to_ns <= seen_ns;
 	return c->live > c->bytes && peak_moment__look(c, ts_ns);
 }
 

@@ -154,6 +154,9 @@ function processName(doc, pid) {
 	return p && p.rank ? `rank ${p.rank.rank}, ${pid}` : p && p.comm ? `${pid} ${p.comm}` : pid ? String(pid) : "other processes";
 }
 
+// What the list of blocks says of one without a name: its operator, else why there is none.
+const madeBy = (b) => isLearned(b.allocated) ? `${bare(b.op) || "operator not seen"}, as in similar steps` : bare(b.op) || (b.seenLate ? "from before the attach" : "no operator open");
+
 // The last moment at or before t, or -1.
 function momentAt(lane, t) {
 	let lo = -1, hi = lane.t.length - 1;
@@ -1075,7 +1078,7 @@ const map = {
 };
 
 function blockLines(b) {
-	return [`${bytes(b.size)} ${b.cat}`, b.name, b.what, b.op || (b.seenLate ? "from before the attach" : "no operator open"), b.region && `in ${b.region}`,
+	return [`${bytes(b.size)} ${b.cat}`, b.name, b.what, madeBy(b), b.region && `in ${b.region}`,
 		b.module && `made by ${b.module}`,
 		`${clock(b.allocated, model.duration)} to ${b.lives ? "the end" : clock(b.freed, model.duration)}, ${span(b.freed - b.allocated)}`,
 		`${b.ptr} on ${b.dev}, process ${b.pid}`];
@@ -1122,7 +1125,7 @@ function drawMoment() {
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
-			h("td", {class: "name"}, b.name || bare(b.op) || (b.seenLate ? "from before the attach" : "no operator open"),
+			h("td", {class: "name"}, b.name || madeBy(b),
 			  b.module && !b.name ? h("span", {class: "whose"}, b.module) : "")))))
 			: h("p", {class: "empty"}, "none that the page holds"));
 }

@@ -202,6 +202,8 @@ static void put_head(struct page *p, const struct held_view *v)
 	page__style(p, STYLE_BOLD);
 	page__flow(p, 2, text);
 	page__style(p, STYLE_PLAIN);
+	if (holdings__is_learned(v->h))
+		page__item(p, 2, "not traced then: what blocks are is learned from similar steps that were (--between blocks)");
 	wanted_words(v, text, sizeof(text));
 	if (text[0])
 		page__item(p, 2, text);
@@ -339,6 +341,8 @@ static void put_moment(struct json *j, const struct held_view *v)
 	json__str(j, "device", dev_name(v->dev, dev));
 	json__u64(j, "bytes", all.bytes);
 	json__u64(j, "blocks", all.blocks);
+	if (holdings__is_learned(v->h))
+		json__bool(j, "learned", true);
 	json__end(j, '}');
 }
 
