@@ -132,6 +132,31 @@ def test_both_runs():
             test_page.clean(page)
 
 
+def test_attached_and_started():
+    """What was allocated before an attach stands behind all else, as in text and JSON, and the note on it beside its rows."""
+    test_page.need_library()
+    with mt.scratch() as tmp:
+        a, b, out = tmp / "a.mtr", tmp / "b.mtr", tmp / "diff.html"
+        with mt.job("transformer", "--quiet") as proc:
+            grown.record(a, proc, grown.knows_python, "names of its modules")
+        mt.ok(mt.memtrace("record", "-o", b, "--", mt.PYTHON, mt.JOBS / "transformer.py", "--quiet", "--steps", 20, timeout=180))
+        for one, other in ((a, b), (b, a)):
+            doc = json.loads(mt.ok(mt.memtrace("diff", one, other, "--json", "--top", 1000)).stdout)
+            mt.ok(mt.memtrace("diff", one, other, "-o", out, "--force"))
+            with browser.open(out, 1280, 900) as page:
+                note = next(n for n in doc["notes"] if n.startswith("Allocated before the attach"))
+                mt.check(note not in test_page.text_of(page, "#diff-count"), "categories are the same however a recording began")
+                press(page, "op")
+                mt.check(note in test_page.text_of(page, "#diff-count"), test_page.text_of(page, "#diff-count"))
+                page.js("[...document.querySelectorAll('#diff-rows button')].find(b => b.textContent.startsWith('all '))?.click()")
+                page.settle()
+                shown = page.js("[...document.querySelectorAll('#diff-rows tbody tr')].map(r => r.cells[0].textContent)")
+                last = {r["name"] for r in doc["rows"] if r.get("before_attach")} & set(shown)
+                mt.check(last and set(shown[-len(last):]) == last, f"{last} should be the last ones of {shown}")
+                mt.check(shown[0] == next(r["name"] for r in doc["rows"] if r["name"] in shown), f"{shown[0]} is first")
+                test_page.clean(page)
+
+
 def test_a_page_and_nothing_else():
     with mt.scratch() as tmp:
         a = record(tmp, "a", 32)

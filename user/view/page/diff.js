@@ -90,10 +90,12 @@ function drawDiffTable(d) {
 		again();
 	}}, x.by)));
 	const sort = columns.find((c) => ["mean_change", "at_peak_change", "count_change"].includes(c.key)), of = (r) => sort?.value(r) ?? 0;
-	state.tables[`diff-${t.by}`] ||= {down: of(rows[0] || {change: {}}) >= of(rows.at(-1) || {change: {}}), filter: "", all: false}; // in the order of the document's rows
-	$("diff-rows").replaceChildren(...!rows.length ? [] : table(`diff-${t.by}`, columns, rows, sort?.key, {rows: 25, text: (r) => r.name, again}));
+	const last = (r) => r.before_attach ? 1 : 0, grown = rows.filter((r) => !last(r)); // what differs by the attach alone is no growth
+	state.tables[`diff-${t.by}`] ||= {down: of(grown[0] || {change: {}}) >= of(grown.at(-1) || {change: {}}), filter: "", all: false}; // in the order of the document's rows
+	$("diff-rows").replaceChildren(...!rows.length ? [] : table(`diff-${t.by}`, columns, rows, sort?.key, {rows: 25, text: (r) => r.name, again, last}));
 	$("diff-count").textContent = [rows.length ? "" : `No difference by ${t.by}.`, t.total > t.rows.length ? `The first ${t.rows.length} of ${t.total} rows.` : "",
-		same ? `${count(same)} row${same === 1 ? " is" : "s are"} the same in both.` : ""].filter(Boolean).join(" ");
+		same ? `${count(same)} row${same === 1 ? " is" : "s are"} the same in both.` : "",
+		...t.notes.filter((n) => !d.tables[0].notes.includes(n))].filter(Boolean).join(" "); // the first one's are at the top
 }
 
 /* --- the page ----------------------------------------------------------------------------------------------- */

@@ -1151,7 +1151,7 @@ function table(id, columns, rows, sort, opts) {
 	const match = rows.filter((r) => !s.filter || opts.text(r).toLowerCase().includes(s.filter.toLowerCase()));
 	match.sort((a, b) => {
 		const x = value(a), y = value(b), d = typeof x === "string" ? y.localeCompare(x) : y - x;
-		return s.down ? d : -d;
+		return (opts.last ? opts.last(a) - opts.last(b) : 0) || (s.down ? d : -d);
 	});
 	const shown = s.all ? match : match.slice(0, opts.rows);
 	const again = (change) => {
