@@ -1136,7 +1136,7 @@ static void test_all_of_the_verdict(void **state)
 	(void)state;
 	tui_ui__init(&ui, 0);
 	text = screen_text(80, 24, &ui, &d, &r, &words);
-	assert_non_null(strstr(text, "\xe2\x80\xa6 v: 6 more lines\n"));
+	assert_non_null(strstr(text, "\xe2\x80\xa6 v: 7 more lines\n"));
 	free(text);
 	type(&ui, "v");
 	text = screen_text(80, 24, &ui, &d, &r, &words);

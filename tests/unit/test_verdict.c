@@ -486,7 +486,7 @@ static void traced_steps_are_counted_in_one_way(void **state)
 	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps_cnt = 2, .steps_seen = 201, .steps_traced = 3 };
 	v = judged();
 	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text,
-			    "Too short to say whether anything grows: 3 traced steps, and 10 are the least.");
+			    "Too short to say whether anything grows: 3 traced steps, and that takes 10.");
 }
 
 /* --- planted ---------------------------------------------------------------------------------------------- */
@@ -702,16 +702,73 @@ static void a_refusal(void **state)
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "1.00 GiB free", "");
 	o->private_free = 4 * GIB;
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "4.00 GiB more are free for CUDA graphs alone", "");
+	o->private_free = 0;
+	o->asked = 200 * GIB; /* giving back all of it would not have helped */
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 200 * GIB, "refused 200 GiB in aten::addmm",
+		 "that is more than 10 times all that it had: is such a size meant?");
+	o->rss_total = 20 * GIB;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 200 * GIB, "refused 200 GiB", "what held it, by module: ");
+	f.procs[1] = (struct report_proc){ .pid = 11, .ppid = 10, .comm = (char *)"pt_data_worker",
+					   .cmdline = (char *)"python train.py" };
+	f.r.procs_cnt = 2; /* of several: whose */
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 200 * GIB, "cuda:0 refused process 10 (train.py) 200 GiB in",
+		 "--pid 10");
+	o->pid = 11;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 200 * GIB, "process 11 (a DataLoader worker of train.py) ",
+		 "--pid 11");
+	f.r.procs_cnt = 1;
 	*o = (struct report_oom){ .kind = OOM_DEATH, .marked = 1, .killed = 1, .pid = 10, .comm = (char *)"python",
 				  .exit_status = 9,
 				  .ts_ns = FIX_T0 + 90000, .rss_total = 60 * GIB };
-	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "OOM killer took process 10 (python)", "");
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "OOM killer took process 10 (train.py) after", "");
 	o->marked = o->killed = 0;
-	first_is(VERDICT_DIED, VERDICT_HINT, 0, "ended by SIGKILL", "");
+	first_is(VERDICT_DIED, VERDICT_HINT, 0, "Process 10 (train.py) was ended by SIGKILL", "who sent it?");
 	o->exit_status = 11;
 	first_is(VERDICT_DIED, VERDICT_PROBLEM, 0, "ended by SIGSEGV", "");
 	o->exit_status = 15; /* asked to */
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+}
+
+static void fails(struct report_proc *p, int code, uint64_t after_ns)
+{
+	p->gone = 1;
+	p->exit_status = (uint32_t)code << 8;
+	p->exit_ts_ns = FIX_T0 + after_ns;
+}
+
+/* The job's own exit code, and which of its processes failed first; of several jobs whose; not what torch asks as it starts. */
+static void an_exit_code(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		f.procs[i] = f.procs[0];
+		f.procs[i].pid = (uint32_t)(10 + i);
+		f.procs[i].ppid = i ? 10 : 1;
+	}
+	f.r.procs_cnt = 4;
+	f.procs[3].peak = 0;
+	fails(&f.procs[3], 127, 1 * S); /* a compiler */
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+	fails(&f.procs[0], 1, 9 * S);
+	f.procs[1].gone = f.procs[2].gone = 1;
+	first_is(VERDICT_DIED, VERDICT_HINT, 0, "The job ended with exit code 1 after 9.00 s", "");
+	assert_null(strstr(judged().lines[0].text, "first"));
+	fails(&f.procs[1], 1, 5 * S);
+	fails(&f.procs[2], 3, 4 * S);
+	first_is(VERDICT_DIED, VERDICT_HINT, 0, "The job ended with exit code 1 after 9.00 s; of what it started process 12 "
+		 "(train.py) failed first, with exit code 3 after 4.00 s", "");
+	f.procs[1].ppid = f.procs[2].ppid = 1; /* jobs of their own */
+	for (size_t i = 0; i < 3; i++) {
+		f.procs[i].devs = f.on[i];
+		f.procs[i].devs_cnt = 1;
+		f.on[i][0] = (struct report_proc_dev){ .peak = 10 * GIB, .dev = MT_DEV_CUDA0 };
+	}
+	first_is(VERDICT_DIED, VERDICT_HINT, 0, "Process 10 (train.py) ended with exit code 1 after 9.00 s; 2 more ended "
+		 "with an error", "");
+	f.r.run.pid = 0; /* -a: the first one */
+	first_is(VERDICT_DIED, VERDICT_HINT, 0, "Process 12 (train.py) ended with exit code 3 after 4.00 s; 2 more", "");
+	f.procs[1].gone = f.procs[2].gone = f.procs[0].gone = 2; /* they go on */
+	assert_null(facts_of_failed(&f.r).proc);
 }
 
 /* Who asks in the night why it died is not told that nothing grows, where what is live rose until then; and who held it. */
@@ -836,11 +893,11 @@ static void several_jobs(void **state)
 		 "cuda:0, after ", "the first one alone: memtrace report job.mtr --pid 12");
 	v = judged();
 	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text,
-			    "No tensors grow, in 100 steps of the one of 4 jobs that has most.");
+			    "No tensors grow, in 100 steps (of 4 jobs the one that made most).");
 	f.r.leaks.too_short = 1;
 	v = judged();
-	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "Too short to say whether anything grows: 100 steps of the "
-			    "one of 4 jobs that has most, and 10 are the least.");
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "Too short to say whether anything grows: 100 steps (of "
+			    "4 jobs the one that made most), and that takes 10.");
 	f.r.leaks.too_short = 0;
 	f.r.run.is_live = 1;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 5 * GIB, "Peaks of 4 jobs: ", "the first one alone: memtrace -p 12");
@@ -1564,6 +1621,51 @@ static void a_recompile(void **state)
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 }
 
+/* Of two jobs that share no process: the one that it took longest in, its own most frequent reason, its own peak. */
+static void recompiles_of_several_jobs(void **state)
+{
+	struct report_recompile rows[4];
+	struct report_recompile_why why = { 4, 6 * S, 0, &rows[3] };
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) /* three of 10, the last of 11 */
+		rows[i] = (struct report_recompile){ .pid = i < 3 ? 10 : 11, .ns = i < 3 ? S : 4 * S, .id = (char *)"0/1",
+						     .function = (char *)"forward (a.py:3)", .reason = (char *)"x == 1",
+						     .failed = (char *)"" };
+	rows[3].function = (char *)"forward (b.py:5)";
+	for (size_t i = 0; i < 2; i++) {
+		f.procs[i] = f.procs[0];
+		f.procs[i].pid = (uint32_t)(10 + i);
+		f.procs[i].ppid = 1;
+		f.procs[i].cmdline = (char *)(i ? "python b.py" : "python a.py");
+		f.procs[i].devs = f.on[i];
+		f.procs[i].devs_cnt = 1;
+		f.on[i][0] = (struct report_proc_dev){ .peak = 10 * GIB, .dev = MT_DEV_CUDA0 };
+	}
+	f.r.procs_cnt = 2;
+	f.r.run.end_ts_ns = FIX_T0 + 50 * S;
+	f.r.compiles = (struct report_compiles){ .cnt = 9, .again = 4, .again_ns = 7 * S, .whys = &why, .whys_cnt = 1,
+						 .rows = rows, .rows_cnt = 4 };
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, 0, "torch.compile of process 11 (b.py) compiled again 1 time: 4.00 s of "
+		 "50.0 s; most often forward (b.py:5), because x == 1", "report job.mtr -v");
+	rows[2].ns = 3 * S;
+	rows[1].reason = (char *)"x == 2";
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, 0, "torch.compile of process 10 (a.py) compiled again 3 times: 5.00 s of "
+		 "50.0 s; most often forward (a.py:3), because x == 1, and other numbers the times before", "");
+	rows[3].failed = (char *)"Dynamo recompile limit exceeded";
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, 0, "torch.compile of process 11 (b.py) gave up on forward (b.py:5): ", "");
+	for (size_t i = 0; i < 3; i++)
+		rows[i].ns = S; /* each job's own are too few: 3 s of 50 are enough, 2 are not */
+	rows[2].ns = S / 4;
+	rows[3].ns = 2 * S;
+	rows[3].failed = (char *)"";
+	v = judged();
+	assert_null(line_of(&v, VERDICT_RECOMPILES));
+	rows[2].added = 2 * GIB; /* of 10's own peak */
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, 2 * GIB, "torch.compile of process 10 (a.py) compiled again 3 times", "");
+}
+
 static void a_peak_outside_of_steps(void **state)
 {
 	struct verdict v;
@@ -1614,6 +1716,7 @@ int main(void)
 		cmocka_unit_test_setup(a_leak_that_was_caught, sound),
 		cmocka_unit_test_setup(reserved_and_idle, sound),
 		cmocka_unit_test_setup(a_refusal, sound),
+		cmocka_unit_test_setup(an_exit_code, sound),
 		cmocka_unit_test_setup(a_refusal_after_a_rise, sound),
 		cmocka_unit_test_setup(a_kill, sound),
 		cmocka_unit_test_setup(a_fat_rank, sound),
@@ -1647,6 +1750,7 @@ int main(void)
 		cmocka_unit_test_setup(a_spike, sound),
 		cmocka_unit_test_setup(live_commands_can_be_typed, sound),
 		cmocka_unit_test_setup(a_recompile, sound),
+		cmocka_unit_test_setup(recompiles_of_several_jobs, sound),
 		cmocka_unit_test_setup(a_peak_outside_of_steps, sound),
 		cmocka_unit_test_setup(hostile_reports_are_survived, sound),
 	};

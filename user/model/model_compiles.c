@@ -3,7 +3,6 @@
  * Recompiles are reported up to seconds late, so live bytes at their start, and what they added, are looked up in recent
  * history (lately.h). That is of all threads of the process: while one compiles another may allocate.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,25 +81,10 @@ static int fill(struct report_recompile *r, const struct model *m, const struct 
 	return r->id && r->function && r->reason && r->failed ? 0 : -ENOMEM;
 }
 
-/* Equal except for numbers. */
-static bool is_same_reason(const char *a, const char *b)
-{
-	for (;; a++, b++) {
-		if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
-			a += strspn(a, "0123456789");
-			b += strspn(b, "0123456789");
-		}
-		if (*a != *b)
-			return false;
-		if (!*a)
-			return true;
-	}
-}
-
 static struct report_recompile_why *why_of(struct report_compiles *r, const struct report_recompile *row)
 {
 	for (size_t i = 0; i < r->whys_cnt; i++)
-		if (!strcmp(r->whys[i].last->function, row->function) && is_same_reason(r->whys[i].last->reason, row->reason))
+		if (recompile_is_alike(r->whys[i].last, row))
 			return &r->whys[i];
 	return &r->whys[r->whys_cnt++];
 }

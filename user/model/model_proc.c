@@ -81,6 +81,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	free(p->lately); /* nothing is reported of it any more */
 	model__learned_drop(m, p);
 	p->lately = NULL;
+	p->exit_ts_ns = p->exit_ts_ns ?: m->now_ns;
 	procs__exited(&m->procs, p);
 	model__rss_changed(m);
 }
@@ -159,6 +160,7 @@ static void model__exit(struct model *m, const struct event *ev)
 	if (!p)
 		return;
 	p->exit_status = (uint32_t)ev->addr;
+	p->exit_ts_ns = p->exit_ts_ns ?: m->now_ns;
 	if (p->gone != 1)
 		model__oom_death(m, ev->pid, p, p->exit_status);
 	if (ev->size > p->rss_peak)

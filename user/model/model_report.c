@@ -268,7 +268,7 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 		.mapped = p->mapped.bytes, .mapped_peak = p->mapped_peak,
 		.brk_growth = p->brk_growth, .cpu_ns = p->cpu_ns, .set_ts_ns = p->set_ts_ns, .live_at_exit = p->live_at_exit,
 		.settling_from_ns = p->settling_from_ns, .settling_to_ns = p->settling_to_ns,
-		.exit_status = p->exit_status, .gone = p->gone, .how = p->how,
+		.exit_status = p->exit_status, .exit_ts_ns = p->exit_ts_ns, .gone = p->gone, .how = p->how,
 	};
 	memcpy(r->rss, p->rss, sizeof(r->rss));
 	memcpy(r->use, p->use, sizeof(r->use));

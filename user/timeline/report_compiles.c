@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "timeline/report_compiles.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,26 @@ const char *recompile_reason(char buf[RECOMPILE_REASON_BYTES], const char *reaso
 		snprintf(text, sizeof(text), "%.*s", (int)guard, reason);
 	text_fit(buf, RECOMPILE_REASON_BYTES, text, cols);
 	return buf;
+}
+
+/* Equal except for numbers. */
+static bool is_same_reason(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+			a += strspn(a, "0123456789");
+			b += strspn(b, "0123456789");
+		}
+		if (*a != *b)
+			return false;
+		if (!*a)
+			return true;
+	}
+}
+
+bool recompile_is_alike(const struct report_recompile *a, const struct report_recompile *b)
+{
+	return !strcmp(a->function, b->function) && is_same_reason(a->reason, b->reason);
 }
 
 int recompile_gave_up(const struct report_recompile *k)

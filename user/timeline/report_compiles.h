@@ -3,6 +3,7 @@
 #ifndef MT_TIMELINE_REPORT_COMPILES_H
 #define MT_TIMELINE_REPORT_COMPILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,8 @@ struct report_compiles {
  * them. Safe, in at most `cols`.
  */
 const char *recompile_reason(char buf[RECOMPILE_REASON_BYTES], const char *reason, unsigned cols);
+/* Of one function, and for one reason but for numbers in it. */
+bool recompile_is_alike(const struct report_recompile *a, const struct report_recompile *b);
 /* It was compiled as often as torch.compile does at most (torch._dynamo.config.recompile_limit). */
 int recompile_gave_up(const struct report_recompile *k);
 

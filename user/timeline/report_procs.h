@@ -51,7 +51,8 @@ struct report_proc {
 	uint64_t set_ts_ns; /* when all its operators had probes, which were set as it ran; 0: it began with them, or never */
 	uint64_t settling_from_ns, settling_to_ns; /* first steps, in which state is made or seen first; to 0: none was seen */
 	uint64_t live_at_exit;
-	uint32_t exit_status; /* wait status, valid if gone == 1 */
+	uint64_t exit_ts_ns;  /* valid if gone == 1, as … */
+	uint32_t exit_status; /* … its wait status is */
 	uint64_t marks_cnt[MARK_MAX];
 	struct mark_at marks[MARK_MAX]; /* the last of each kind */
 	struct step_marks highest_step; /* with the highest peak; pid 0: no step is over */

@@ -8,7 +8,24 @@
 #include "event/event.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"
+#include "verdict/rules.h"
 #include "verdict/say.h"
+
+/* "5123 (train.py, rank 2)"; comm: where the report has no row of it. */
+static void say_process(char *text, const struct report *r, uint32_t pid, const char *comm)
+{
+	const struct report_proc *p = NULL;
+	char buf[TEXT_BYTES_MAX];
+	uint32_t rank;
+
+	for (size_t i = r->procs_cnt; i-- > 0 && !p;)
+		p = r->procs[i].pid == pid ? &r->procs[i] : NULL;
+	say(text, "%u (%s%s", pid, p && facts_is_worker(p) ? "a DataLoader worker of " : "",
+	    p ? job_name(buf, p) : name(buf, comm, "?"));
+	if (report_rank(r, pid, &rank))
+		say(text, ", rank %u", rank);
+	say(text, ")");
+}
 
 static void say_rise(char *text, const struct judge *j)
 {
@@ -38,13 +55,26 @@ static void say_who_held(struct verdict_line *l, const struct judge *j, const st
 		say_command(l, " --pid %u", o->pid);
 }
 
+/* As far as anything says it: of what it had before an attach not all may have been seen. */
+static uint64_t held(const struct report_oom *o)
+{
+	uint64_t ret = o->live > o->reserved ? o->live : o->reserved;
+
+	return ret > o->rss_total ? ret : o->rss_total;
+}
+
 static void say_asked(const struct judge *j, struct verdict_line *l, const struct report_oom *o)
 {
 	char a[24], b[24], c[24], dev[16], op[TEXT_BYTES_MAX];
 
 	l->bytes = o->asked;
-	say(l->text, "Out of memory after %s: %s refused %s in %s", fmt_ns(a, after(j->r, o->ts_ns)), dev_name(o->dev, dev),
-	    fmt_bytes(b, o->asked), name(op, o->op, "no operator"));
+	say(l->text, "Out of memory after %s: %s refused ", fmt_ns(a, after(j->r, o->ts_ns)), dev_name(o->dev, dev));
+	if (j->r->procs_cnt > 1) {
+		say(l->text, "process ");
+		say_process(l->text, j->r, o->pid, o->comm);
+		say(l->text, " ");
+	}
+	say(l->text, "%s in %s", fmt_bytes(b, o->asked), name(op, o->op, "no operator"));
 	if (o->times > 1)
 		say(l->text, ", %" PRIu64 " times", o->times);
 	say(l->text, "; %s were live", fmt_bytes(a, o->live));
@@ -57,6 +87,9 @@ static void say_asked(const struct judge *j, struct verdict_line *l, const struc
 	if (o->reserved && o->unused >= o->asked)
 		say(l->next, "the free %s would have held it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		    fmt_bytes(a, o->unused));
+	else if (held(o) < o->asked / GAIN_OF_REFUSED)
+		say(l->next, "that is more than %d times all that it had: is such a size meant? The job's own error says at "
+		    "which line", GAIN_OF_REFUSED);
 	else if (o->live)
 		say_who_held(l, j, o);
 }
@@ -71,12 +104,13 @@ static int has_gpu(const struct report *r)
 
 static void say_killed(const struct judge *j, struct verdict_line *l, const struct report_oom *o)
 {
-	char a[24], b[24], comm[TEXT_BYTES_MAX];
+	char a[24], b[24];
 
 	l->bytes = o->rss_total;
-	say(l->text, o->marked ? "The kernel's OOM killer took process %u (%s) after %s" :
-				 "Process %u (%s) was killed after %s, as the kernel's OOM killer was at work", o->pid,
-	    name(comm, o->comm, "?"), fmt_ns(a, after(j->r, o->ts_ns)));
+	say(l->text, o->marked ? "The kernel's OOM killer took process " : "Process ");
+	say_process(l->text, j->r, o->pid, o->comm);
+	say(l->text, o->marked ? " after %s" : " was killed after %s, as the kernel's OOM killer was at work",
+	    fmt_ns(a, after(j->r, o->ts_ns)));
 	if (o->rss_total)
 		say(l->text, "; its RSS was %s (anonymous %s)", fmt_bytes(a, o->rss_total), fmt_bytes(b, o->rss[MT_RSS_ANON]));
 	if (o->rss_total)
@@ -100,15 +134,37 @@ void say_died(const struct judge *j, struct verdict_line *l)
 	const struct report_oom *o = j->f->death;
 	int sig = WTERMSIG((int)o->exit_status);
 	const char *abbrev = sigabbrev_np(sig);
-	char a[24], comm[TEXT_BYTES_MAX];
+	char a[24];
 
-	say(l->text, "Process %u (%s) was ended by SIG%s after %s", o->pid, name(comm, o->comm, "?"), abbrev ? abbrev : "?",
-	    fmt_ns(a, after(j->r, o->ts_ns)));
-	if (sig == SIGKILL)
-		say(l->text, "; the kernel has reported no OOM kill");
+	say(l->text, "Process ");
+	say_process(l->text, j->r, o->pid, o->comm);
+	say(l->text, " was ended by SIG%s after %s", abbrev ? abbrev : "?", fmt_ns(a, after(j->r, o->ts_ns)));
+	if (sig != SIGKILL)
+		return;
+	say(l->text, "; the kernel has reported no OOM kill");
+	say(l->next, "who sent it? A job's time or memory limit (its scheduler's log), systemd-oomd or earlyoom "
+	    "(the system's log), or a person");
 }
 
 void say_exit(const struct judge *j, struct verdict_line *l)
 {
-	say(l->text, "The job ended with exit code %d", j->f->exit_code);
+	const struct facts_failed f = j->f->failed;
+	char a[24];
+
+	if (j->f->jobs.cnt > 1) {
+		say(l->text, "Process ");
+		say_process(l->text, j->r, f.proc->pid, NULL);
+	} else {
+		say(l->text, "The job");
+	}
+	say(l->text, " ended with exit code %d after %s", WEXITSTATUS((int)f.proc->exit_status),
+	    fmt_ns(a, after(j->r, f.proc->exit_ts_ns)));
+	if (f.first) {
+		say(l->text, "; of what it started process ");
+		say_process(l->text, j->r, f.first->pid, NULL);
+		say(l->text, " failed first, with exit code %d after %s", WEXITSTATUS((int)f.first->exit_status),
+		    fmt_ns(a, after(j->r, f.first->exit_ts_ns)));
+	}
+	if (f.others)
+		say(l->text, "; %zu more ended with an error", f.others);
 }

@@ -93,6 +93,7 @@ struct facts_workers {
 	uint64_t span_ns;	    /* … in so long */
 	const struct report_proc *proc; /* of several jobs: the largest one of the job whose workers have most; else NULL */
 };
+bool facts_is_worker(const struct report_proc *p);
 struct facts_workers facts_of_workers(const struct report *r);
 
 /* Anonymous memory of a process that is alone, against what lived in it: malloc's blocks if they were traced, else tensors. */
@@ -113,6 +114,17 @@ struct facts_growing {
 	const struct report_proc *proc; /* of several jobs: that grew most, of the job that did; else NULL: all together */
 };
 struct facts_growing facts_of_growing(const struct report *r);
+
+/* Recompiles of the trace; of several jobs those of the one that they took longest in. */
+struct facts_recompiles {
+	uint64_t cnt, ns, added; /* added: the most that one took meanwhile, and … */
+	uint64_t peak;		 /* … what to compare it with */
+	const struct report_recompile *last; /* of those for the most frequent reason; NULL: there are none */
+	bool varies;			     /* others had other numbers in it */
+	const struct report_recompile *given_up; /* the first one that torch.compile does not compile any more; NULL: none */
+	const struct report_proc *proc, *given_up_by; /* of several jobs whose they are; else NULL */
+};
+struct facts_recompiles facts_of_recompiles(const struct report *r);
 
 /* Anonymous memory that no tensor has, in the latter half of the time, and during steps if there are any. */
 struct facts_beside {
@@ -163,6 +175,14 @@ struct facts_line {
 };
 struct facts_line facts_of_peak_line(const struct report *r);
 
+/* Exits with an error, of processes that no other one here has started: of the traced one, else of the first that failed. */
+struct facts_failed {
+	const struct report_proc *proc;	 /* NULL: none failed */
+	const struct report_proc *first; /* of those with tensors that it started the first that failed; NULL: none did */
+	size_t others;			 /* that failed, too, beside proc */
+};
+struct facts_failed facts_of_failed(const struct report *r);
+
 /* What a GPU's allocator reserved at most and never gave out. */
 struct facts_idle {
 	const struct report_dev *dev; /* that reserved most; NULL: none did */
@@ -178,7 +198,7 @@ struct facts {
 	int is_untraced;
 	const struct report_oom *refusal, *death; /* the last ones; NULL: none */
 	struct facts_rise rise;			  /* to the refusal */
-	int exit_code;				  /* of the traced process; 0: it has none, or is not over */
+	struct facts_failed failed;
 	struct facts_steps steps;
 	struct facts_unseen unseen;
 	struct facts_ranks ranks;
@@ -188,7 +208,7 @@ struct facts {
 	struct facts_holes holes;
 	struct facts_growing growing;
 	struct facts_beside beside;
-	const struct report_recompile *given_up; /* the first one that torch.compile does not compile any more; NULL: none */
+	struct facts_recompiles recompiles;
 	int is_grown;				 /* the device's peak: most of it is what grows */
 	uint64_t kept, state;			 /* of that peak: activations; parameters, gradients, state, buffers */
 };

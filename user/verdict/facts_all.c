@@ -36,25 +36,6 @@ static const struct report_oom *facts_death(const struct report *r)
 	return NULL;
 }
 
-static int facts_exit_code(const struct report *r)
-{
-	for (size_t i = 0; i < r->procs_cnt; i++) {
-		int status = (int)r->procs[i].exit_status;
-
-		if (r->procs[i].pid == r->run.pid && r->procs[i].gone == 1 && WIFEXITED(status) && WEXITSTATUS(status))
-			return WEXITSTATUS(status);
-	}
-	return 0;
-}
-
-static const struct report_recompile *facts_given_up(const struct report_compiles *c)
-{
-	for (size_t i = 0; i < c->rows_cnt; i++)
-		if (recompile_gave_up(&c->rows[i]))
-			return &c->rows[i];
-	return NULL;
-}
-
 static int is_grown(const struct report *r, const struct report_dev *d)
 {
 	uint64_t grown = 0;
@@ -73,11 +54,11 @@ struct facts facts_of(const struct report *r)
 {
 	const struct report_dev *d = facts_device(r);
 	struct facts f = { .device = d, .is_untraced = facts_is_untraced(r), .refusal = facts_refusal(r),
-			   .death = facts_death(r), .exit_code = facts_exit_code(r), .steps = facts_of_steps(r),
+			   .death = facts_death(r), .failed = facts_of_failed(r), .steps = facts_of_steps(r),
 			   .unseen = facts_of_unseen(r), .ranks = facts_of_ranks(r),
 			   .jobs = facts_of_jobs(r, d), .idle = facts_of_idle(r),
 			   .workers = facts_of_workers(r), .holes = facts_of_holes(r), .growing = facts_of_growing(r),
-			   .beside = facts_of_beside(r), .given_up = facts_given_up(&r->compiles) };
+			   .beside = facts_of_beside(r), .recompiles = facts_of_recompiles(r) };
 
 	if (f.refusal)
 		f.rise = facts_of_rise(r, f.refusal);

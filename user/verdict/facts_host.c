@@ -19,7 +19,7 @@ static bool own_rises(const struct report_own *o)
 	return o->reads >= GROWS_READS && o->rises * 100 >= (o->reads - 1) * GROWS_PERCENT && o->own_last > o->own_first;
 }
 
-static bool is_worker(const struct report_proc *p)
+bool facts_is_worker(const struct report_proc *p)
 {
 	return p->comm && !strncmp(p->comm, "pt_data_worker", 14);
 }
@@ -71,7 +71,7 @@ static struct facts_workers workers_of(const struct report *r, const uint32_t *o
 		const struct report_proc *p = &r->procs[i];
 		uint64_t own = p->use[MT_USE_PRIVATE];
 
-		if ((of && of[i] != job) || !is_worker(p) || !own)
+		if ((of && of[i] != job) || !facts_is_worker(p) || !own)
 			continue;
 		f.cnt++;
 		f.own += own < UINT64_MAX - f.own ? own : 0;
@@ -323,7 +323,7 @@ static struct facts_growing growing_of(const struct report *r, const uint32_t *o
 		const struct report_proc *p = &r->procs[i];
 		uint64_t took_ns = p->own.last_ns - p->own.first_ns, known = tensors_at_most(p), grown;
 
-		if (of[i] != job || is_worker(p))
+		if (of[i] != job || facts_is_worker(p))
 			continue;
 		f.now = add_u64(f.now, p->own.own_last);
 		grown = own_rises(&p->own) ? p->own.own_last - p->own.own_first : 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/array.h"
 #include "base/free.h"
@@ -223,4 +224,56 @@ uint32_t *facts_jobs_of_procs(const struct report *r)
 			ret[j.all[i].proc - r->procs] = (uint32_t)(first_of(&j.all[i]) - j.all) + 1;
 	jobs__done(&j);
 	return ret;
+}
+
+/* --- which of them failed ---------------------------------------------------------------------------------- */
+
+static bool has_failed(const struct report_proc *p)
+{
+	return p->gone == 1 && WIFEXITED((int)p->exit_status) && WEXITSTATUS((int)p->exit_status);
+}
+
+static const struct report_proc *earlier(const struct report_proc *a, const struct report_proc *b)
+{
+	return !a || b->exit_ts_ns < a->exit_ts_ns ? b : a;
+}
+
+/* What torch asks as it starts (a compiler, nvidia-smi) may fail, and nothing is wrong: it has no tensors. */
+static struct facts_failed failed(struct jobs *j, uint32_t main_pid)
+{
+	struct facts_failed f = { .proc = NULL };
+	const struct report_proc *last = NULL;
+	size_t cnt = 0;
+
+	qsort(j->sorted, j->cnt, sizeof(*j->sorted), by_root);
+	for (size_t i = 0; i < j->cnt; i++) {
+		const struct report_proc *p = j->sorted[i]->root;
+		bool is_asked = p->pid == main_pid;
+
+		if (p == last || !has_failed(p) || (!is_asked && !j->sorted[i]->proc->peak))
+			continue;
+		last = p;
+		cnt++;
+		if (is_asked || !f.proc || f.proc->pid != main_pid)
+			f.proc = is_asked ? p : earlier(f.proc, p);
+	}
+	for (size_t i = 0; f.proc && i < j->cnt; i++) {
+		const struct member *m = &j->all[i];
+
+		if (m->root == f.proc && m->proc != f.proc && m->proc->peak && has_failed(m->proc))
+			f.first = earlier(f.first, m->proc);
+	}
+	f.others = cnt ? cnt - 1 : 0;
+	return f;
+}
+
+struct facts_failed facts_of_failed(const struct report *r)
+{
+	struct facts_failed f = { .proc = NULL };
+	struct jobs j = { 0 };
+
+	if (r->procs_cnt && jobs__make(&j, r, MT_DEV_CPU, true))
+		f = failed(&j, r->run.pid);
+	jobs__done(&j);
+	return f;
 }

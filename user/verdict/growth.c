@@ -159,9 +159,9 @@ void say_growth(const struct judge *j, struct verdict_line *l)
 	char a[REPORT_SPAN_BYTES], whose[64] = ""; /* steps are those of the process that had most of them */
 
 	if (j->f->jobs.cnt > 1)
-		snprintf(whose, sizeof(whose), " of the one of %zu jobs that has most", j->f->jobs.cnt);
+		snprintf(whose, sizeof(whose), " (of %zu jobs the one that made most)", j->f->jobs.cnt);
 	if (k->too_short)
-		say(l->text, "Too short to say whether anything grows: %s%s, and %u are the least.",
+		say(l->text, "Too short to say whether anything grows: %s%s, and that takes %u.",
 		    report_growth_span(j->r, a), whose, k->ticks_least);
 	else if (report_growth_is_hidden(j->r))
 		say_growth_hidden(l, j->r);

@@ -36,10 +36,10 @@ static enum verdict_severity when_died(const struct judge *j)
 	return WTERMSIG((int)o->exit_status) == SIGKILL ? VERDICT_HINT : VERDICT_PROBLEM;
 }
 
-/* The traced process itself exited with an error. */
+/* A process that was traced itself, not as another one's child, exited with an error. */
 static enum verdict_severity when_exit(const struct judge *j)
 {
-	return if_so(!j->f->refusal && !j->f->death && j->f->exit_code, VERDICT_HINT);
+	return if_so(!j->f->refusal && !j->f->death && j->f->failed.proc, VERDICT_HINT);
 }
 
 /* --- what grows ------------------------------------------------------------------------------------------- */
@@ -182,18 +182,16 @@ static enum verdict_severity when_unseen(const struct judge *j)
 /* torch.compile does not compile a function any more. */
 static enum verdict_severity when_given_up(const struct judge *j)
 {
-	return if_so(j->f->given_up != NULL, VERDICT_HINT);
+	return if_so(j->f->recompiles.given_up != NULL, VERDICT_HINT);
 }
 
 static enum verdict_severity when_recompiles(const struct judge *j)
 {
-	const struct report_compiles *c = &j->r->compiles;
-	const struct report_dev *d = j->f->device;
-	uint64_t all_ns = report_seen_ns(j->r);
-	int is_slow = c->again_ns >= RECOMPILES_LEAST_NS && c->again_ns >= all_ns / 100 * RECOMPILES_PERCENT,
-		is_large = d && c->added && c->added >= d->peak / 100 * RECOMPILE_PERCENT;
+	const struct facts_recompiles *f = &j->f->recompiles;
+	int is_slow = f->ns >= RECOMPILES_LEAST_NS && f->ns >= report_seen_ns(j->r) / 100 * RECOMPILES_PERCENT,
+		is_large = f->peak && f->added && f->added >= f->peak / 100 * RECOMPILE_PERCENT;
 
-	return if_so(c->again && c->whys_cnt && (is_slow || is_large), VERDICT_HINT);
+	return if_so(f->cnt && (is_slow || is_large), VERDICT_HINT);
 }
 
 /* --- the peak --------------------------------------------------------------------------------------------- */

@@ -72,7 +72,7 @@ struct judge;
 #define PART_PERCENT 5		/* of the peak: parts below are not named, and savings below not proposed */
 #define MODULE_PERCENT 50	/* of what a module made: where one inside it has so much, it is that one's */
 #define GAIN_LEAST (2ull << 20) /* the smallest piece that a GPU's allocator asks its driver for: less moves no limit */
-#define GAIN_OF_REFUSED 10	/* a part of what was refused the last time; less would not have helped */
+#define GAIN_OF_REFUSED 10	/* a part of what was refused the last time; less would not have helped, nor all of it */
 #define SHARD_LEAST (1ull << 30) /* less is not worth sharding */
 #define STATE_OF_ADAM 3 / 2	/* more of it than parameters: two moments a weight, and 8 bits each would do */
 #define ALL_STEPS_S 10		/* so long all steps are recorded for estimate, and as long as … */

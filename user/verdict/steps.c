@@ -104,10 +104,11 @@ static void say_recompile_next(const struct judge *j, struct verdict_line *l, co
 
 void say_given_up(const struct judge *j, struct verdict_line *l)
 {
-	const struct report_recompile *k = j->f->given_up;
-	char why[RECOMPILE_REASON_BYTES], text[TEXT_BYTES_MAX];
+	const struct report_recompile *k = j->f->recompiles.given_up;
+	char why[RECOMPILE_REASON_BYTES], text[TEXT_BYTES_MAX], whose[TEXT_BYTES_MAX + 40];
 
-	say(l->text, "torch.compile gave up on %s", name(text, k->function, "a function"));
+	say(l->text, "torch.compile%s gave up on %s", whose_words(whose, j->f->recompiles.given_up_by),
+	    name(text, k->function, "a function"));
 	if (k->step)
 		say(l->text, " at step %" PRIu64, k->step);
 	say(l->text, ": its limit of recompiles is reached, and calls that no compilation fits run uncompiled");
@@ -118,20 +119,18 @@ void say_given_up(const struct judge *j, struct verdict_line *l)
 
 void say_recompiles(const struct judge *j, struct verdict_line *l)
 {
-	const struct report_compiles *c = &j->r->compiles;
-	uint64_t all_ns = report_seen_ns(j->r);
-	const struct report_recompile_why *w = &c->whys[0];
-	char a[24], b[24], text[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
+	const struct facts_recompiles *f = &j->f->recompiles;
+	char a[24], b[24], text[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES], whose[TEXT_BYTES_MAX + 40];
 
-	l->bytes = c->added;
-	say(l->text, "torch.compile compiled again %" PRIu64 " time%s: %s of %s", c->again, c->again == 1 ? "" : "s",
-	    fmt_ns(a, c->again_ns), fmt_ns(b, all_ns));
-	if (c->added)
-		say(l->text, ", at most %s more meanwhile", fmt_bytes(a, c->added));
-	say(l->text, "; most often %s", name(text, w->last->function, "a function"));
-	if (w->last->reason[0])
-		say(l->text, ", because %s%s", recompile_reason(why, w->last->reason, REASON_COLS),
-		    w->varies ? ", and other numbers the times before" : "");
-	if (!j->f->given_up)
-		say_recompile_next(j, l, w->last->reason);
+	l->bytes = f->added;
+	say(l->text, "torch.compile%s compiled again %" PRIu64 " time%s: %s of %s", whose_words(whose, f->proc), f->cnt,
+	    f->cnt == 1 ? "" : "s", fmt_ns(a, f->ns), fmt_ns(b, report_seen_ns(j->r)));
+	if (f->added)
+		say(l->text, ", at most %s more meanwhile", fmt_bytes(a, f->added));
+	say(l->text, "; most often %s", name(text, f->last->function, "a function"));
+	if (f->last->reason[0])
+		say(l->text, ", because %s%s", recompile_reason(why, f->last->reason, REASON_COLS),
+		    f->varies ? ", and other numbers the times before" : "");
+	if (!f->given_up)
+		say_recompile_next(j, l, f->last->reason);
 }

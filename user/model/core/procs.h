@@ -55,7 +55,7 @@ struct proc {
 	uint8_t covered;  /* sources whose probes are set, of those that follow tensors: enum covered */
 	uint64_t covered_ns; /* since when all of them are; 0: they are not */
 	uint32_t exit_status;
-	uint64_t start_ns;
+	uint64_t start_ns, exit_ts_ns;
 	name_id comm, cmdline, labels[PROC_LABELS_MAX];
 	size_t labels_cnt;
 	struct proc_side fw, host; /* framework devices together, malloc layer */

@@ -309,7 +309,7 @@ static void put_verdict(struct page *p, const struct report *r)
 	else if (!r->devs_cnt)
 		snprintf(text, sizeof(text), "Nothing to say: no allocation was seen.");
 	else if (k->too_short)
-		snprintf(text, sizeof(text), "Too short to say: %s, and %u are the least.", report_growth_span(r, a),
+		snprintf(text, sizeof(text), "Too short to say: %s, and that takes %u.", report_growth_span(r, a),
 			 k->ticks_least);
 	else if (report_growth_is_hidden(r))
 		snprintf(text, sizeof(text), "Not to be seen: what lives on between traced steps is hidden. Trace all of them "
