@@ -902,7 +902,8 @@ static void several_jobs(void **state)
 	f.r.run.is_live = 1;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 5 * GIB, "Peaks of 4 jobs: ", "the first one alone: memtrace -p 12");
 	f.r.procs_cnt = 2;
-	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "Peak 10.0 GiB on cuda:0, of several processes together "
+		 "(4.00 GiB in one at most), after", "");
 	f.leaks[0] = (struct report_leak){ .op = (char *)"aten::add", .region = (char *)"", .pid = 11, .dev = MT_DEV_CUDA0,
 					   .per_step = 1, .sure = SURE_HIGH, .bytes_slope = 4.0 * MIB, .blocks_slope = 1,
 					   .live = 400 * MIB, .grown = 400 * MIB, .blocks = 100, .grown_blocks = 100 };
@@ -991,12 +992,14 @@ static void jobs_of_ranks(void **state)
 		 "3.00 GiB in 10 (train.py); all", "");
 	f.procs[1].ppid = 1;
 	f.on[1][0].peak = 3 * GIB;
-	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0, of several processes together "
+		 "(3.00 GiB in one at most), after 5", "");
 	set_label(0, 1, "MASTER_PORT=29500");
 	set_label(1, 1, "MASTER_PORT=29501");
 	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB, "Peaks of 2 jobs: ", "");
 	set_label(1, 1, "MASTER_PORT=29500");
-	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0 after", "");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak 10.0 GiB on cuda:0, of several processes together "
+		 "(3.00 GiB in one at most), after 5", "");
 	set_label(0, 1, "TORCHELASTIC_RUN_ID=a");
 	set_label(1, 1, "TORCHELASTIC_RUN_ID=b");
 	first_is(VERDICT_PEAK, VERDICT_FACT, 3 * GIB, "Peaks of 2 jobs: ", "");
@@ -1276,6 +1279,9 @@ static void state_of_training(void **state)
 	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "up to 3.50 GiB less each"); /* of two on one CPU */
 	f.r.flow.has_parts = 1;
 	assert_null(strstr(judged().lines[0].next, "shared")); /* it is already */
+	f.devs[0].cats[CAT_PARAMETER].at_peak = GIB; /* two ranks' state on one CPU: estimate is about one of them */
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 8 * GIB;
+	assert_non_null(strstr(judged().lines[0].next, "8-bit state: some 3.00 GiB less each"));
 }
 
 /* Adam's temporaries are PARAMETER and ACTIVATION in torch.profiler's words: 2 GiB of weights, 2 + 1 GiB made in the step. */

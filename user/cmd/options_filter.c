@@ -26,7 +26,7 @@ static int on_when(struct when *w, const char *value, struct err *err)
 	if (isdigit((unsigned char)value[0]) && !parse_duration(value, &w->num, NULL))
 		return 0;
 	err_set(err, -EINVAL, "'%.60s' is no moment", value);
-	return err_hint(err, "a time since the recording's begin (12.5s, 300ms), 'step 100', or peak");
+	return err_hint(err, "a time since the recording began (12.5s, 300ms), 'step 100', or peak");
 }
 
 int on_at(struct options *o, const char *value, struct err *err)

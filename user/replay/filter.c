@@ -393,7 +393,7 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 		return e;
 	if (span->from_ns > span->to_ns) {
 		err_set(err, -EINVAL, "--from %.60s is after --to %.60s", s->from.text, s->to.text);
-		return err_hint(err, "of a step --from is its begin, and --to its end"), -EINVAL;
+		return err_hint(err, "of a step --from is the beginning, and --to the end"), -EINVAL;
 	}
 	return s->from.kind || s->to.kind ? span_is_known(f, r, err) : 0;
 }

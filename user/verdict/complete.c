@@ -31,7 +31,7 @@ void say_nothing(const struct judge *j, struct verdict_line *l)
 
 	say(l->text, "Nothing was seen: no block was allocated or freed in %s",
 	    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
-	say(l->next, "does this process work on tensors (malloc needs --probes host)?");
+	say(l->next, "did this process make tensors? Other memory is seen with --probes host (malloc).");
 	if (pid) {
 		say(l->next, " What can be seen of it: ");
 		say_command(l, "memtrace plan -p %u", pid);

@@ -21,7 +21,7 @@ static void say_process(char *text, const struct report *r, uint32_t pid, const 
 	for (size_t i = r->procs_cnt; i-- > 0 && !p;)
 		p = r->procs[i].pid == pid ? &r->procs[i] : NULL;
 	say(text, "%u (%s%s", pid, p && facts_is_worker(p) ? "a DataLoader worker of " : "",
-	    p ? job_name(buf, p) : name(buf, comm, "?"));
+	    p ? verdict_job_name(buf, p) : name(buf, comm, "?"));
 	if (report_rank(r, pid, &rank))
 		say(text, ", rank %u", rank);
 	say(text, ")");

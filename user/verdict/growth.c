@@ -82,7 +82,7 @@ static void say_leaker(char *text, const struct judge *j, uint32_t pid)
 
 	for (size_t i = r->procs_cnt; i-- > 0 && j->f->jobs.cnt > 1;)
 		if (r->procs[i].pid == pid) {
-			say(text, ", process %u (%s)", pid, job_name(buf, &r->procs[i]));
+			say(text, ", process %u (%s)", pid, verdict_job_name(buf, &r->procs[i]));
 			return;
 		}
 }

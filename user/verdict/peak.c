@@ -112,6 +112,8 @@ static void say_parts(char *text, const struct report *r, const struct report_de
 {
 	uint64_t sums[CAT_MAX + 1];
 
+	if (d->dev == MT_DEV_HOST) /* nothing says what malloc's blocks are for */
+		return;
 	parts_of(r, d, phase, sums);
 	for (unsigned n = 0; n < PARTS; n++) {
 		unsigned most = 0;
@@ -294,7 +296,8 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 		say_command(l, "memtrace record -o one.mtr -- COMMAND && memtrace estimate one.mtr --shard %" PRIu64, world);
 		return;
 	} else if (state > parameters * STATE_OF_ADAM && is_worth(j, d, state / 4 * 3)) {
-		say(l->next, "an optimizer with 8-bit state: some %s less; ", fmt_bytes(a, state / 4 * 3));
+		say(l->next, "an optimizer with 8-bit state: some %s less%s; ", fmt_bytes(a, state / 4 * 3 / ranks),
+		    ranks > 1 ? " each" : "");
 		snprintf(how, sizeof(how), "--optimizer 8bit");
 	} else if (world <= 1 && can_shard && is_worth(j, d, bytes / 2)) {
 		say(l->next, "shared among 2 ranks (fully_shard): up to %s less each; ", fmt_bytes(a, bytes / 2));
@@ -314,7 +317,7 @@ static void say_jobs(char *text, const struct facts_jobs *jobs)
 		const struct facts_job *job = &jobs->first[i];
 
 		say(text, "%s%s in %s%u (%s", i ? ", " : "", fmt_bytes(a, job->peak), i ? "" : "process ", job->highest->pid,
-		    job_name(buf, job->highest));
+		    verdict_job_name(buf, job->highest));
 		if (job->procs > 1)
 			say(text, ", the highest of %zu", job->procs);
 		say(text, ")");
@@ -342,6 +345,16 @@ static void say_peaks(const struct judge *j, struct verdict_line *l)
 		say_report(&all, l, "--pid %u", jobs->first[0].highest->pid);
 }
 
+/* ", of 2 processes together (7.11 MiB in one at most),": what each of them has alone is less. */
+static void say_together(char *text, const struct facts_jobs *jobs, const struct report_dev *d)
+{
+	uint64_t most = jobs->first[0].peak;
+	char a[24];
+
+	if (jobs->cnt == 1 && most && d->peak > most && percent(d->peak - most, d->peak) >= PART_PERCENT)
+		say(text, ", of several processes together (%s in one at most),", fmt_bytes(a, most));
+}
+
 void say_peak(const struct judge *j, struct verdict_line *l)
 {
 	const struct report_dev *d = j->f->device;
@@ -357,7 +370,8 @@ void say_peak(const struct judge *j, struct verdict_line *l)
 	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
 	if (jobs->cnt > 1) /* the others have next to nothing */
 		say(l->text, ", nearly all of process %u (%s),", jobs->first[0].highest->pid,
-		    job_name(buf, jobs->first[0].highest));
+		    verdict_job_name(buf, jobs->first[0].highest));
+	say_together(l->text, jobs, d);
 	say_when(l->text, j, d);
 	say_parts(l->text, j->r, d, j->f->steps.phase);
 	if (j->f->is_grown) {

@@ -33,7 +33,7 @@ static const char *end_of_script(const char *cmdline)
 	return py;
 }
 
-const char *job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p)
+const char *verdict_job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p)
 {
 	const char *py = end_of_script(p->cmdline), *at = py;
 	char script[TEXT_BYTES_MAX];
@@ -52,6 +52,6 @@ const char *whose_words(char buf[TEXT_BYTES_MAX + 40], const struct report_proc 
 
 	buf[0] = '\0';
 	if (p)
-		snprintf(buf, TEXT_BYTES_MAX + 40, " of process %u (%s)", p->pid, job_name(job, p));
+		snprintf(buf, TEXT_BYTES_MAX + 40, " of process %u (%s)", p->pid, verdict_job_name(job, p));
 	return buf;
 }

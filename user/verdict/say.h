@@ -79,9 +79,6 @@ static inline const char *name(char buf[TEXT_BYTES_MAX], const char *text, const
 	return buf;
 }
 
-/* The script that it runs, else what the kernel calls it. */
-const char *job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p);
-
 /* " of process 2671 (leak.py)", where there are several jobs; p NULL: "". */
 const char *whose_words(char buf[TEXT_BYTES_MAX + 40], const struct report_proc *p);
 

@@ -13,8 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
+
 struct report;
 struct report_dev;
+struct report_proc;
 
 #define VERDICT_MAX 16
 #define VERDICT_BYTES 512
@@ -70,6 +73,8 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file);
 /* How many jobs that have nothing to do with one another had memory: with more than one there is no main process. */
 size_t verdict_jobs(const struct report *r);
 size_t verdict_jobs_on(const struct report *r, const struct report_dev *d); /* that had some on it */
+/* The script that a process runs, else what the kernel calls it. */
+const char *verdict_job_name(char buf[TEXT_BYTES_MAX], const struct report_proc *p);
 const char *verdict_command(const struct verdict_line *l); /* the end of its `next`; "" none */
 const char *verdict_kind_name(unsigned kind);	      /* "out_of_memory" …, a contract of JSON */
 const char *verdict_severity_name(unsigned severity); /* "problem", "hint", "fact" */

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "event/rank_label.h"
 #include "timeline/report.h"
+#include "verdict/verdict.h"
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
@@ -28,16 +30,19 @@ static int has_use(const struct drawn *d)
 static void name(struct cell *c, const void *row)
 {
 	const struct report_proc *p = row;
+	struct rank_label l = report_proc_label(p);
+	char script[TEXT_BYTES_MAX];
+	uint32_t rank;
 	size_t n;
 
 	if (c->d->as == AS_TUI) {
 		c->text = p->cmdline && p->cmdline[0] ? p->cmdline : p->comm;
 		return;
 	}
-	cell__say(c, "%.64s", comm_of(p));
+	cell__say(c, "%.64s", strncmp(comm_of(p), "python", 6) ? comm_of(p) : verdict_job_name(script, p));
 	n = strlen(c->buf);
-	for (size_t i = 0; i < p->labels_cnt && n < TEXT_BYTES_MAX / 2; i++)
-		n += (size_t)snprintf(c->buf + n, TEXT_BYTES_MAX - n, " %.64s", p->labels[i]);
+	if (rank_label__rank(&l, &rank) != RANK_NONE)
+		snprintf(c->buf + n, TEXT_BYTES_MAX - n, ", rank %u", rank);
 }
 
 static void labels(struct cell *c, const void *row)
