@@ -286,6 +286,61 @@ static void test_caught(void **state)
 	model__check(m);
 }
 
+/* An interpreter frees what leaked before it exits: its line is known all the same. What a step before freed is not counted. */
+static void test_caught_and_freed_at_the_end(void **state)
+{
+	uint64_t kept[60];
+	const struct report_leaks *l;
+
+	(void)state;
+	tell_stacks();
+	for (unsigned step = 0; step < 60; step++) {
+		kept[step] = step < 40 ? allocated("aten::tanh", 4096) : caught_at(3, "aten::tanh", 4096);
+		step_ends();
+	}
+	died(kept[59]);
+	died(kept[58]);
+	step_ends(); /* a boundary later */
+	l = leaks();
+	assert_true(l->cnt == 1 && l->rows[0].caught == 18);
+	died(caught_at(2, "aten::tanh", 4096)); /* it never lived at one */
+	for (unsigned step = 0; step < 58; step++)
+		died(kept[step]);
+	model__check(m);
+	send((struct event){ .kind = EV_GONE });
+	l = leaks();
+	assert_true(l->cnt == 1 && l->rows[0].is_over);
+	assert_true(l->rows[0].caught == 18 && l->rows[0].caught_here == 18);
+	assert_string_equal(l->rows[0].frames[0].function, "leaf 3");
+	assert_int_equal(m->caught.blocks.cnt, 0);
+	model__check(m);
+}
+
+/* Freed ones make room first. */
+static void test_caught_and_freed_are_the_first_to_go(void **state)
+{
+	uint64_t old[100], lives;
+
+	(void)state;
+	tell_stacks();
+	lives = caught_at(2, "aten::tanh", 64);
+	for (unsigned i = 0; i < 100; i++)
+		old[i] = caught_at(2, "aten::tanh", 64);
+	step_ends();
+	step_ends();
+	for (unsigned i = 0; i < 100; i++)
+		died(old[i]);
+	assert_int_equal(m->caught.freed, 100);
+	for (unsigned i = 0; i < CAUGHT_MAX - 101; i++)
+		(void)caught_at(2, "aten::tanh", 64);
+	assert_int_equal(m->caught.blocks.cnt, CAUGHT_MAX);
+	(void)caught_at(2, "aten::tanh", 64);
+	assert_int_equal(m->caught.freed, 0);
+	assert_int_equal(m->caught.blocks.cnt, CAUGHT_MAX - 100 + 1);
+	died(lives);
+	model__check(m);
+}
+
 /* More than there is room for: the newest are kept. */
 static void test_caught_without_end(void **state)
 {
@@ -748,6 +803,8 @@ int main(void)
 		cmocka_unit_test(test_no_trend),
 		cmocka_unit_test_setup_teardown(test_planted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_caught, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_caught_and_freed_at_the_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_caught_and_freed_are_the_first_to_go, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_caught_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_held, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_by_stack, setup, teardown),

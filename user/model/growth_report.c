@@ -226,16 +226,30 @@ static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
 		       SURE_HIGH : SURE_MEDIUM;
 }
 
-/* The row's caught blocks: how many live, and (if ret is not NULL) the nodes of their stacks. */
-static size_t suspect__caught(const struct suspect *s, const struct model *m, uint32_t *ret)
+static bool suspect__has_caught(const struct suspect *s, const struct model *m, const struct caught_block *c, bool is_over)
+{
+	const struct block *b;
+
+	if (c->pid != s->settled.key.pid)
+		return false;
+	if (c->row)
+		return is_over && c->row == s->row + 1 && c->freed_tick == s->proc->clock.tick;
+	b = blocks__find(m->blocks, c->pid, c->dev, c->ptr);
+	return b && b->id == c->id && growth__row_of(&m->growth, b, 0) == &m->growth.rows[s->row];
+}
+
+/*
+ * The row's caught blocks: how many live (is_over: or lived at the last boundary), and (if ret is not NULL) the nodes of their
+ * stacks.
+ */
+static size_t suspect__caught(const struct suspect *s, const struct model *m, uint32_t *ret, bool is_over)
 {
 	size_t cnt = 0;
 
 	for (uint32_t i = 0; i < m->caught.blocks.cnt; i++) {
 		const struct caught_block *c = caught__at(&m->caught, i);
-		const struct block *b = c->pid == s->settled.key.pid ? blocks__find(m->blocks, c->pid, c->dev, c->ptr) : NULL;
 
-		if (!b || b->id != c->id || growth__row_of(&m->growth, b, 0) != &m->growth.rows[s->row])
+		if (!suspect__has_caught(s, m, c, is_over))
 			continue;
 		if (ret)
 			ret[cnt] = c->node;
@@ -245,14 +259,14 @@ static size_t suspect__caught(const struct suspect *s, const struct model *m, ui
 }
 
 /* Where most of them were allocated. */
-static int suspect__look_caught(struct suspect *s, const struct model *m)
+static int suspect__look_caught(struct suspect *s, const struct model *m, bool is_over)
 {
 	size_t cnt = s->settled.key.stack || s->is_over ? 0 : m->caught.blocks.cnt;
 	uint32_t *nodes = cnt ? calloc(cnt, sizeof(*nodes)) : NULL;
 
 	if (!nodes)
 		return cnt ? -ENOMEM : 0;
-	s->caught = suspect__caught(s, m, nodes);
+	s->caught = suspect__caught(s, m, nodes, is_over);
 	if (s->caught)
 		qsort(nodes, s->caught, sizeof(*nodes), u32_cmp);
 	for (size_t i = 0, run = 0; i < s->caught; i++) {
@@ -429,12 +443,12 @@ static void suspect__is_over(struct suspect *s, const struct model *m)
 	s->last_ts_ns = s->proc->clock.last_ns;
 }
 
-static int suspects__look_caught(struct suspects *all, const struct model *m)
+static int suspects__look_caught(struct suspects *all, const struct model *m, bool is_over)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < all->cnt && !r; i++)
-		r = suspect__look_caught(&all->v[i], m);
+		r = suspect__look_caught(&all->v[i], m, is_over);
 	return r;
 }
 
@@ -447,7 +461,7 @@ void growth__over(struct model *m, struct proc *p)
 	if (all.cnt > GROWN_MAX)
 		all.cnt = GROWN_MAX;
 	r = r ? r : suspects__walk(&all, m, p);
-	r = r ? r : suspects__look_caught(&all, m);
+	r = r ? r : suspects__look_caught(&all, m, true);
 	free(p->grown);
 	p->grown = all.cnt && !r ? calloc(1, sizeof(*p->grown)) : NULL;
 	if (p->grown) {
@@ -480,7 +494,7 @@ int growth__report(const struct model *m, size_t top, struct report *r)
 	if (all.cnt > top)
 		all.cnt = top;
 	err = err ? err : suspects__walk(&all, m, NULL);
-	err = err ? err : suspects__look_caught(&all, m);
+	err = err ? err : suspects__look_caught(&all, m, false);
 	r->leaks.rows = err ? NULL : calloc(all.cnt ? all.cnt : 1, sizeof(*r->leaks.rows));
 	if (!err && !r->leaks.rows)
 		err = -ENOMEM;
@@ -603,7 +617,7 @@ int model__wanted(const struct model *m, uint32_t pid, struct model_wanted *ret,
 	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++) {
 		const struct growth_key *k = &all.v[i].settled.key;
 
-		if (k->pid == pid && !k->stack && suspect__caught(&all.v[i], m, NULL) < WANTED_ENOUGH)
+		if (k->pid == pid && !k->stack && suspect__caught(&all.v[i], m, NULL, false) < WANTED_ENOUGH)
 			sets[cnt++] = all.v[i].row;
 	}
 	free(all.v);

@@ -22,6 +22,14 @@ static void model__tell_destroy(struct model *m, const struct block *b, uint32_t
 	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth, stack);
 }
 
+/* What lives until a process's last boundary is a suspect's even if the process frees it before it exits. */
+static void model__caught_freed(struct model *m, const struct block *b, const struct proc *p)
+{
+	const struct growth_row *row = p && p->listed && b->id < p->clock.young_id ? growth__row_of(&m->growth, b, 0) : NULL;
+
+	caught__freed(&m->caught, b->id, row ? (uint32_t)(row - m->growth.rows) + 1 : 0, row ? p->clock.tick : 0);
+}
+
 /* A block ended; b is a copy, already out of the table. `p`: its process, if listed. Where it was allocated; 0: not known. */
 static uint32_t model__block_ended(struct model *m, const struct block *b, struct proc *p)
 {
@@ -41,7 +49,8 @@ static uint32_t model__block_ended(struct model *m, const struct block *b, struc
 	tally__freed(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__freed(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	stack = stackset__freed(&m->stacks, b->id, d->idx, b->size, d->epoch);
-	caught__freed(&m->caught, b->id);
+	if (m->caught.blocks.cnt)
+		model__caught_freed(m, b, p);
 	device__freed(d, b, m->now_ns);
 	if (path.v)
 		peak__name(&d->peak_blocks, b->id, key, path);

@@ -54,13 +54,18 @@ static void checked_sums__add(struct checked_sums *s, const struct model *m, con
 
 static void caught__check(const struct model *m)
 {
+	uint32_t freed = 0;
+
 	mt_check(m->caught.blocks.cnt <= CAUGHT_MAX && m->caught.waiting_cnt <= CAUGHT_WAITING_MAX);
 	for (uint32_t i = 0; i < m->caught.blocks.cnt; i++) {
 		const struct caught_block *c = caught__at(&m->caught, i);
 		const struct block *b = blocks__find(m->blocks, c->pid, c->dev, c->ptr);
 
-		mt_check(b && b->id == c->id && stackset__has(&m->stacks, c->node));
+		mt_check(c->row ? c->row <= m->growth.cnt && !(b && b->id == c->id) : b && b->id == c->id);
+		mt_check(stackset__has(&m->stacks, c->node));
+		freed += c->row != 0;
 	}
+	mt_check(freed == m->caught.freed);
 }
 
 static void tally__check(const struct tally *t, const struct device *d, const struct tally_cell *want)

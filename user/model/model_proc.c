@@ -76,6 +76,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 		p->live_at_exit = p->fw.peak ? p->fw.live : p->host.live;
 	growth__over(m, p);
 	model__drop_image(m, pid, p);
+	caught__forget(&m->caught, pid);
 	if (!p->listed)
 		return;
 	free(p->lately); /* nothing is reported of it any more */

@@ -33,11 +33,40 @@ static void caught__add(struct caught *c, const struct caught_waiting *w, uint64
 {
 	struct caught_block *b;
 
+	if (c->blocks.cnt == CAUGHT_MAX && c->freed)
+		caught__forget(c, 0);
 	if (c->blocks.cnt == CAUGHT_MAX)
 		map__remove(&c->blocks, map__at(&c->blocks, c->hand++ % CAUGHT_MAX));
 	b = map__put(&c->blocks, id);
 	if (b)
-		*b = (struct caught_block){ id, w->ptr, w->pid, w->node, w->dev };
+		*b = (struct caught_block){ .id = id, .ptr = w->ptr, .pid = w->pid, .node = w->node, .dev = w->dev };
+}
+
+void caught__freed(struct caught *c, uint64_t id, uint32_t row, uint64_t tick)
+{
+	struct caught_block *b = c->blocks.cnt ? map__find(&c->blocks, id) : NULL;
+
+	if (!b || b->row)
+		return;
+	if (!row) {
+		map__remove(&c->blocks, b);
+		return;
+	}
+	b->row = row;
+	b->freed_tick = tick;
+	c->freed++;
+}
+
+void caught__forget(struct caught *c, uint32_t pid)
+{
+	for (uint32_t i = c->blocks.cnt; i-- > 0 && c->freed;) {
+		struct caught_block *b = map__at(&c->blocks, i);
+
+		if (!b->row || (pid && b->pid != pid))
+			continue;
+		map__remove(&c->blocks, b);
+		c->freed--;
+	}
 }
 
 void caught__allocated(struct caught *c, const struct block *b)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * caught: blocks whose allocation stack was captured (EV_CAUGHT), used to find the line of a leak. Most are freed at once;
- * only those count that are still live, and a suspect's, when a report is made. At most CAUGHT_MAX live ones; then each new one
- * takes the place of another.
+ * only those count that are still live, and a suspect's, when a report is made; or, of a process that has ended, that lived at
+ * its last boundary: an interpreter frees most of what it has before it exits. At most CAUGHT_MAX; then each new one takes the
+ * place of another, of a freed one if there is one.
  */
 #ifndef MT_MODEL_CAUGHT_H
 #define MT_MODEL_CAUGHT_H
@@ -23,6 +24,8 @@ struct caught_block {
 	uint64_t ptr;
 	uint32_t pid, node; /* node: of the tree of stacks */
 	uint8_t dev;
+	uint32_t row;	     /* of growth, which it was freed in, from 1 on; 0: it lives */
+	uint64_t freed_tick; /* … after this boundary */
 };
 
 /* Reported just before its block is allocated. */
@@ -35,6 +38,7 @@ struct caught_waiting {
 struct caught {
 	struct map blocks; /* struct caught_block */
 	uint32_t hand;	   /* whose place is taken next */
+	uint32_t freed;	   /* so many of them */
 	struct caught_waiting waiting[CAUGHT_WAITING_MAX];
 	size_t waiting_cnt;
 };
@@ -45,13 +49,9 @@ void caught__done(struct caught *c);
 void caught__reported(struct caught *c, const struct event *ev);
 /* b is allocated, and has its id: keeps it if it was reported. */
 void caught__allocated(struct caught *c, const struct block *b);
-static inline void caught__freed(struct caught *c, uint64_t id)
-{
-	void *row = c->blocks.cnt ? map__find(&c->blocks, id) : NULL;
-
-	if (row)
-		map__remove(&c->blocks, row);
-}
+/* row: of growth, from 1 on, if it lived at the last boundary, the tick-th one; else 0, and it is forgotten. */
+void caught__freed(struct caught *c, uint64_t id, uint32_t row, uint64_t tick);
+void caught__forget(struct caught *c, uint32_t pid); /* its freed ones; 0: all of them */
 uint32_t caught__of(const struct caught *c, uint64_t id); /* its node; 0: not caught */
 static inline const struct caught_block *caught__at(const struct caught *c, uint32_t number) /* of blocks.cnt */
 {
