@@ -223,6 +223,31 @@ static void memory_beside_tensors_that_grows(void **state)
 	assert_int_equal(facts_of_growing(&f.r).grown, 0);
 }
 
+/* What a job gives back as it exits is no fall of what grew; another one is to be recorded then. */
+static void what_grew_until_the_job_ended(void **state)
+{
+	struct point rss[100];
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++) {
+		uint64_t has = i < 90 ? (1000 + 20 * i) * MIB : 200 * MIB;
+
+		rss[i] = (struct point){ FIX_T0 + i * S, has, has };
+	}
+	f.r.kernel.kinds[MT_RSS_ANON] = (struct series){ rss, 100, S };
+	f.procs[0].marks[MARK_STEP].ts_ns = FIX_T0 + 89 * S;
+	assert_int_equal(facts_of_growing(&f.r).grown, 0); /* it goes on: it has given it back */
+	f.procs[0].gone = 1;
+	f.procs[0].exit_ts_ns = FIX_T0 + 99 * S;
+	v = judged();
+	assert_non_null(line_of(&v, VERDICT_RSS));
+	assert_non_null(strstr(line_of(&v, VERDICT_RSS)->text, "grows by 20.0 MiB a second, to 2.70 GiB by its end"));
+	assert_non_null(strstr(line_of(&v, VERDICT_RSS)->next, "memtrace record --probes framework,flow,regions,kernel,host "
+			       "--stacks=python -o host.mtr -- COMMAND"));
+	assert_null(line_of(&v, VERDICT_GROWTH));
+}
+
 /* Of several processes: what came meanwhile, and what still loads, is not what grows. */
 static void what_others_bring_is_no_growth(void **state)
 {
@@ -1707,6 +1732,7 @@ int main(void)
 		cmocka_unit_test_setup(growth_in_gaps_is_not_said, sound),
 		cmocka_unit_test_setup(a_moment_between_windows_is_reported, sound),
 		cmocka_unit_test_setup(memory_beside_tensors_that_grows, sound),
+		cmocka_unit_test_setup(what_grew_until_the_job_ended, sound),
 		cmocka_unit_test_setup(what_others_bring_is_no_growth, sound),
 		cmocka_unit_test_setup(what_loads_is_no_growth, sound),
 		cmocka_unit_test_setup(memory_beside_tensors, sound),

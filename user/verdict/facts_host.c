@@ -269,12 +269,27 @@ static uint64_t brought_since(const struct report *r, uint64_t begin_ns)
 	return ret;
 }
 
+/* Of processes that have ended: the end of the last step. What they free as they exit is no fall of what grew. */
+static uint64_t before_exit(const struct report *r, uint64_t end_ns)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+
+		if (p->pid && p->gone != 1)
+			return end_ns;
+		last = p->marks[MARK_STEP].ts_ns > last ? p->marks[MARK_STEP].ts_ns : last;
+	}
+	return last && last < end_ns ? last : end_ns;
+}
+
 /* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
 static struct facts_growing growing_together(const struct report *r)
 {
 	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
 	const struct report_dev *d = malloc_or_cpu(r);
-	uint64_t points[GROWING_POINTS], end_ns = last_ns(held), begin_ns = 0, was = 0, is = 0, known;
+	uint64_t points[GROWING_POINTS], end_ns = before_exit(r, last_ns(held)), begin_ns = 0, was = 0, is = 0, known;
 	struct facts_growing f = { 0 };
 	struct trend t;
 

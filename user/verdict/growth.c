@@ -113,17 +113,12 @@ void say_leak(const struct judge *j, struct verdict_line *l)
 	say_leak_next(j, l, row, at);
 }
 
-static void say_record(struct verdict_line *l, const char *what_for, uint32_t pid, const char *options)
-{
-	say(l->next, "%s", what_for);
-	say_command(l, "memtrace record -p %u%s -d 60", pid, options);
-}
-
 /* What grows beside tensors. */
 void say_rss(const struct judge *j, struct verdict_line *l)
 {
 	const struct facts_growing f = j->f->growing;
-	uint32_t pid = f.proc ? f.proc->pid : facts_to_record(j->r);
+	static const char probes[] = "--probes framework,flow,regions,kernel,host --stacks=python";
+	uint32_t pid = !f.proc ? facts_to_record(j->r) : f.proc->gone == 1 ? 0 : f.proc->pid;
 	char a[24], b[24], c[24], whose[TEXT_BYTES_MAX + 40];
 
 	l->bytes = (uint64_t)f.per_second;
@@ -131,15 +126,20 @@ void say_rss(const struct judge *j, struct verdict_line *l)
 		say(l->text, "The memory%s and its job (private to its processes) grows by ", whose_words(whose, f.proc));
 	else
 		say(l->text, "The job's memory (RSS, without files) grows by ");
-	say(l->text, "%s a second, to %s by now", fmt_bytes(a, l->bytes), fmt_bytes(b, f.now));
+	say(l->text, "%s a second, to %s %s", fmt_bytes(a, l->bytes), fmt_bytes(b, f.now), pid ? "by now" : "by its end");
 	if (f.is_seen)
 		say(l->text, ", and %s of that is not in %s", fmt_bytes(c, f.grown),
 		    f.is_host ? "blocks of malloc" : "tensors");
-	if (f.is_host)
+	if (f.is_host) {
 		say(l->next, "Python's objects of up to 512 bytes are in no block of malloc; in a job started with "
 		    "PYTHONMALLOC=malloc they are");
-	else if (pid)
-		say_record(l, "which line allocates it: ", pid, " --probes framework,flow,regions,kernel,host --stacks=python");
+		return;
+	}
+	say(l->next, "which line allocates it: ");
+	if (pid)
+		say_command(l, "memtrace record -p %u %s -d 60", pid, probes);
+	else
+		say_command(l, "memtrace record %s -o host.mtr -- COMMAND", probes);
 }
 
 static void say_growth_hidden(struct verdict_line *l, const struct report *r)
@@ -149,8 +149,10 @@ static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 
 	say(l->text, "Whether anything grows was not seen: %s of %s steps were traced, and what lives on between them is "
 	    "hidden.", fmt_count(a, (double)r->sampling.steps_traced), fmt_count(b, (double)r->sampling.steps_seen));
-	if (pid)
-		say_record(l, "trace all steps for a minute: ", pid, "");
+	if (!pid)
+		return;
+	say(l->next, "trace all steps for a minute: ");
+	say_command(l, "memtrace record -p %u -d 60", pid);
 }
 
 void say_growth(const struct judge *j, struct verdict_line *l)
