@@ -1069,6 +1069,7 @@ static void reads(size_t i, uint64_t first, uint64_t last, uint32_t rises)
 /* One job grows while another one gives as much back; and one that has more now is not what grows. */
 static void growth_of_one_job(void **state)
 {
+	struct own_point points[41];
 	struct point rss[40];
 	struct verdict v;
 
@@ -1094,6 +1095,22 @@ static void growth_of_one_job(void **state)
 	reads(1, GIB, 2 * GIB, 3); /* it was taken at once */
 	v = judged();
 	assert_null(line_of(&v, VERDICT_RSS));
+	reads(1, 100 * MIB, 2 * GIB, 40); /* started, not attached to: it has all of it when its first step is over */
+	for (size_t i = 0; i < 41; i++)
+		points[i] = (struct own_point){ FIX_T0 + i * S, i < 20 ? (100 + 100 * i) * MIB : 2 * GIB, 0 };
+	f.procs[1].how = EV_PROC_LAUNCHED;
+	f.procs[1].own.points = points;
+	f.procs[1].own.points_cnt = 41;
+	for (size_t i = 0; i < STEPS; i++) {
+		f.steps[i].pid = 11;
+		f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + 20 * S + i * S / 5;
+	}
+	f.procs[1].marks_cnt[MARK_STEP] = STEPS;
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	for (size_t i = 20; i < 41; i++)
+		points[i].own = (1500 + 25 * i) * MIB;
+	f.procs[1].own.own_last = 2500 * MIB;
+	assert_int_equal(facts_of_growing(&f.r).grown, 500 * MIB);
 }
 
 /* Workers of one job are held against that job, not against all that runs on the machine. */

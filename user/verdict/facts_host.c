@@ -325,6 +325,46 @@ static uint64_t tensors_at_most(const struct report_proc *p)
 	return p->host_live;
 }
 
+/* When what a process takes is no longer how it begins; 0: it ran before. */
+static uint64_t begun_ns(const struct report *r, const struct report_proc *p)
+{
+	uint64_t steps = 0, first_ns = 0;
+
+	if (p->how == EV_PROC_ATTACHED)
+		return 0;
+	for (size_t i = 0; i < r->marks.steps_cnt; i++) {
+		if (r->marks.steps[i].pid != p->pid)
+			continue;
+		first_ns = steps++ ? first_ns : r->marks.steps[i].at[MARK_STEP].ts_ns;
+	}
+	return steps && steps + 1 >= p->marks_cnt[MARK_STEP] ? first_ns : p->own.first_ns + REPORT_LOADING_NS;
+}
+
+/* Its readings from then on. */
+static struct report_own own_since(const struct report_own *all, uint64_t from_ns)
+{
+	struct report_own o = *all;
+	uint64_t last = UINT64_MAX;
+
+	if (from_ns <= all->first_ns)
+		return o;
+	o.reads = o.rises = 0;
+	for (uint32_t i = 0; i < all->points_cnt; i++) {
+		const struct own_point *p = &all->points[i];
+
+		if (p->ts_ns < from_ns)
+			continue;
+		if (!o.reads++) {
+			o.first_ns = p->ts_ns;
+			o.own_first = p->own;
+			o.shared_first = p->shared;
+		}
+		o.rises += p->own > last;
+		last = p->own;
+	}
+	return o;
+}
+
 /*
  * Of one of several jobs, by what is private to each of its processes, as workers are judged; these have a rule of their own.
  * What of it are tensors is not known over time: no less than what lives now is taken off.
@@ -336,12 +376,15 @@ static struct facts_growing growing_of(const struct report *r, const uint32_t *o
 
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		const struct report_proc *p = &r->procs[i];
-		uint64_t took_ns = p->own.last_ns - p->own.first_ns, known = tensors_at_most(p), grown;
+		uint64_t took_ns, known = tensors_at_most(p), grown;
+		struct report_own own;
 
 		if (of[i] != job || facts_is_worker(p))
 			continue;
 		f.now = add_u64(f.now, p->own.own_last);
-		grown = own_rises(&p->own) ? p->own.own_last - p->own.own_first : 0;
+		own = own_since(&p->own, begun_ns(r, p));
+		took_ns = own.last_ns - own.first_ns;
+		grown = own_rises(&own) ? own.own_last - own.own_first : 0;
 		if (grown <= known || took_ns < (p->marks_cnt[MARK_STEP] ? GROWING_NS : REPORT_LOADING_NS))
 			continue;
 		grown -= known;
