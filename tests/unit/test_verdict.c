@@ -206,6 +206,8 @@ static void memory_beside_tensors_that_grows(void **state)
 	f.devs[1].peak = GIB;
 	f.devs[1].series = (struct series){ live, 100, S }; /* tensors have all of it */
 	assert_int_equal(facts_of_growing(&f.r).grown, 0);
+	live[99].live_end = 0; /* they were freed just before the report: what RSS keeps was theirs */
+	assert_int_equal(facts_of_growing(&f.r).grown, 0);
 	f.devs[1].series.cnt = 0;
 	for (size_t i = 0; i < STEPS; i++) /* all of it before the first step was over */
 		f.steps[i].at[MARK_STEP].ts_ns = FIX_T0 + 98 * S + i;
@@ -792,6 +794,13 @@ static void an_exit_code(void **state)
 		 "with an error", "");
 	f.r.run.pid = 0; /* -a: the first one */
 	first_is(VERDICT_DIED, VERDICT_HINT, 0, "Process 12 (train.py) ended with exit code 3 after 4.00 s; 2 more", "");
+	f.r.ooms.rows[0] = (struct report_oom){ .kind = OOM_DEATH, .exit_status = 11, .pid = 12, .comm = (char *)"python" };
+	f.r.ooms.cnt = 1; /* why the job of 12 failed */
+	first_is(VERDICT_DIED, VERDICT_PROBLEM, 0, "Process 12 (train.py) was ended by SIGSEGV", "");
+	assert_int_equal(judged().lines[1].kind, VERDICT_PEAK);
+	f.r.ooms.rows[0].pid = 11; /* of another job */
+	assert_int_equal(judged().lines[1].kind, VERDICT_DIED);
+	f.r.ooms.cnt = 0;
 	f.procs[1].gone = f.procs[2].gone = f.procs[0].gone = 2; /* they go on */
 	assert_null(facts_of_failed(&f.r).proc);
 }

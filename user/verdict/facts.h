@@ -180,6 +180,7 @@ struct facts_failed {
 	const struct report_proc *proc;	 /* NULL: none failed */
 	const struct report_proc *first; /* of those with tensors that it started the first that failed; NULL: none did */
 	size_t others;			 /* that failed, too, beside proc */
+	bool is_apart;			 /* of another job than the refusal or death, which explains why its own job failed */
 };
 struct facts_failed facts_of_failed(const struct report *r);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* All facts, once for all rules; what is a few lines of a report stands here. */
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include "timeline/report.h"
@@ -50,6 +51,18 @@ static int is_grown(const struct report *r, const struct report_dev *d)
 	return grown && grown >= d->peak / GROWN_PART;
 }
 
+static bool is_apart(const struct report *r, const struct report_proc *p, const struct report_oom *end)
+{
+	uint32_t *of = p && end ? facts_jobs_of_procs(r) : NULL;
+	bool ret = of != NULL;
+
+	for (size_t i = 0; of && i < r->procs_cnt; i++)
+		if (r->procs[i].pid == end->pid)
+			ret &= of[i] != of[p - r->procs];
+	free(of);
+	return ret;
+}
+
 struct facts facts_of(const struct report *r)
 {
 	const struct report_dev *d = facts_device(r);
@@ -60,6 +73,7 @@ struct facts facts_of(const struct report *r)
 			   .workers = facts_of_workers(r), .holes = facts_of_holes(r), .growing = facts_of_growing(r),
 			   .beside = facts_of_beside(r), .recompiles = facts_of_recompiles(r) };
 
+	f.failed.is_apart = is_apart(r, f.failed.proc, f.refusal ?: f.death);
 	if (f.refusal)
 		f.rise = facts_of_rise(r, f.refusal);
 	if (!d)

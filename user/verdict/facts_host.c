@@ -302,9 +302,9 @@ static struct facts_growing growing_together(const struct report *r)
 	for (size_t i = 0; i < GROWING_POINTS; i++)
 		points[i] = at_time(held, begin_ns + (end_ns - begin_ns) / (GROWING_POINTS - 1) * i);
 	t = trend_of(points, GROWING_POINTS);
-	if (d) {
-		was = at_time(&d->series, begin_ns);
-		is = at_time(&d->series, end_ns);
+	if (d) { /* what was just freed is the allocator's, and was tensors' */
+		was = most(&d->series, begin_ns, begin_ns + (end_ns - begin_ns) / GROWING_POINTS);
+		is = most(&d->series, end_ns - (end_ns - begin_ns) / 4, end_ns);
 	}
 	known = (is > was ? is - was : 0) + brought_since(r, begin_ns);
 	if (!trend__grows(&t, GROWING_LEAST) || t.growth < known + GROWING_LEAST)

@@ -39,7 +39,7 @@ static enum verdict_severity when_died(const struct judge *j)
 /* A process that was traced itself, not as another one's child, exited with an error. */
 static enum verdict_severity when_exit(const struct judge *j)
 {
-	return if_so(!j->f->refusal && !j->f->death && j->f->failed.proc, VERDICT_HINT);
+	return if_so(j->f->failed.proc && (j->f->failed.is_apart || (!j->f->refusal && !j->f->death)), VERDICT_HINT);
 }
 
 /* --- what grows ------------------------------------------------------------------------------------------- */
