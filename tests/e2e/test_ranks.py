@@ -352,6 +352,10 @@ def test_page():
             page.click(box[0] + box[2] * 9.5 / len(steps), box[1] + 20)
             said = pages.text_of(page, ".imbalance .at")
             mt.check(said.startswith(f"step {steps[9]['number']}: lowest") and "(rank 4)" in said, said)
+            alike = "[1, 2].map((number) => ({number, min: 9, median: 9, max: 9, max_rank: 0}))"
+            page.js(f"document.body.append(...imbalanceFigure({{steps: {alike}, count: 2, jobs: 1}}))")
+            paths = page.js("[...document.querySelectorAll('body > .imbalance path')].map(p => p.getAttribute('d'))")
+            mt.check(len(paths) == 2 and not any("NaN" in d for d in paths), f"ranks that are alike to the byte: {paths}")
             pages.clean(page)
 
 

@@ -341,7 +341,7 @@ function drawHead() {
 		h("dd", bad ? {class: "bad"} : null, value, more ? h("small", null, ` ${more}`) : null)));
 	const lost = Object.entries(r.lost).reduce((sum, [reason, n]) => sum + (reason === "stack_rate" ? 0 : n), 0); // that one is a rate, no loss
 	const others = Math.max(r.target.jobs - 1, 0) || 0; // jobs: where there are several
-	$("title").textContent = !r.target.comm ? "memtrace" : others ? `${jobName(r.target)} (pid ${r.target.pid}) and ${others} other${others > 1 ? "s" : ""}` :
+	$("title").textContent = !r.target.comm ? (r.processes.length ? "All jobs of the machine" : "memtrace") : others ? `${jobName(r.target)} (pid ${r.target.pid}) and ${others} other${others > 1 ? "s" : ""}` :
 		`${jobName(r.target)} ${r.target.pid}`;
 	document.title = `memtrace: ${$("title").textContent}`;
 	$("subtitle").textContent = [others ? "" : r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
@@ -1373,7 +1373,7 @@ function spark(low) {
 	svg.setAttribute("width", "72");
 	svg.setAttribute("height", "18");
 	svg.setAttribute("class", "spark");
-	path.setAttribute("d", low.map((v, i) => `${i ? "L" : "M"}${1 + i * 70 / (low.length - 1)},${16 - 14 * v / most}`).join(""));
+	path.setAttribute("d", low.map((v, i) => `${i ? "L" : "M"}${1 + i * 70 / Math.max(low.length - 1, 1)},${16 - 14 * v / most}`).join(""));
 	svg.append(path);
 	return svg;
 }
@@ -1649,7 +1649,7 @@ function imbalanceFigure(k) {
 	const rows = imbalanceRows(k), apart = (r) => r.max - r.min, most = Math.max(...rows.map((r) => r.max), 1);
 	if (rows.length < 2 || k.count < 2 || k.jobs > 1)
 		return [];
-	const worst = rows.reduce((a, r) => apart(r) > apart(a) ? r : a), low = Math.min(...rows.map((r) => r.min)), floor = low > most / 2 ? low - (most - low) / 4 : 0;
+	const worst = rows.reduce((a, r) => apart(r) > apart(a) ? r : a), low = Math.min(...rows.map((r) => r.min)), floor = low > most / 2 && low < most ? low - (most - low) / 4 : 0; // all alike: a line at the top
 	const W = 1000, H = 150, x = (i) => (W * i / rows.length).toFixed(1), y = (v) => (H - (H - 4) * (v - floor) / (most - floor)).toFixed(1);
 	const along = (key, back) => (back ? [...rows.keys()].reverse() : [...rows.keys()])
 		.map((i) => back ? `L${x(i + 1)},${y(rows[i][key])}L${x(i)},${y(rows[i][key])}` : `L${x(i)},${y(rows[i][key])}L${x(i + 1)},${y(rows[i][key])}`).join("");
