@@ -1123,6 +1123,25 @@ static void test_the_first_lines_conclude(void **state)
 	free(text);
 }
 
+/* Of processes that run one script the rank is told first, and the script before its interpreter. */
+static void test_processes_by_name(void **state)
+{
+	struct report r = fix_report();
+	struct tui_data d = data_of(&r);
+	const struct tui_words words = { "", 0, "job.mtr" };
+	struct tui_ui ui;
+	char *text;
+
+	(void)state;
+	r.procs[0].cmdline = (char *)"/opt/venv/bin/python3 -u /work/train.py --lr 0.1";
+	tui_ui__init(&ui, 0);
+	type(&ui, "9");
+	text = screen_text(80, 40, &ui, &d, &r, &words);
+	assert_non_null(strstr(text, " 4242 rank 3: train.py --lr 0.1"));
+	free(text);
+	data_done(&d);
+}
+
 /* A verdict that is cut says how to see all of it; there it scrolls, and a command is one piece for a shell. */
 static void test_all_of_the_verdict(void **state)
 {
@@ -1346,6 +1365,7 @@ int main(void)
 		cmocka_unit_test(test_not_yet_traced_in_the_chart),
 		cmocka_unit_test(test_a_column_without_a_moment), cmocka_unit_test(test_a_gap_at_the_edge),
 		cmocka_unit_test(test_the_first_lines_conclude),
+		cmocka_unit_test(test_processes_by_name),
 		cmocka_unit_test(test_all_of_the_verdict),
 		cmocka_unit_test(test_where_a_job_settles), cmocka_unit_test(test_rows_of_several_jobs),
 		cmocka_unit_test(test_pick),

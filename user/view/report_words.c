@@ -271,3 +271,34 @@ size_t report_words_jobs(const struct report *r)
 {
 	return verdict_jobs(r);
 }
+
+/* Behind Python and its options, except those that name what runs (-m, -c). */
+static const char *what_runs(const char *text)
+{
+	size_t len = strcspn(text, " ");
+	const char *slash = memrchr(text, '/', len), *p = text + len, *next;
+
+	if (strncmp(slash ? slash + 1 : text, "python", 6))
+		return text;
+	for (; p[0] == ' ' && p[1] == '-' && p[2] && !strchr("mc", p[2]); p = next) {
+		next = p + 1 + strcspn(p + 1, " ");
+		if (strchr("XW", p[2]) && next == p + 3 && *next) /* its value is a separate word */
+			next += 1 + strcspn(next + 1, " ");
+	}
+	return p[0] == ' ' && p[1] ? p + 1 : text;
+}
+
+const char *words_of_command(char buf[TEXT_BYTES_MAX], const char *cmdline)
+{
+	size_t at = 0, len;
+
+	buf[0] = '\0';
+	for (const char *p = what_runs(cmdline), *slash; *p && at < TEXT_BYTES_MAX - 1; p += len + (p[len] == ' ')) {
+		len = strcspn(p, " ");
+		slash = *p == '-' ? NULL : memrchr(p, '/', len);
+		slash = slash && slash + 1 < p + len ? slash + 1 : p;
+		at += (size_t)snprintf(buf + at, TEXT_BYTES_MAX - at, "%.*s%s", (int)(p + len - slash), slash,
+				       p[len] ? " " : "");
+	}
+	return at < TEXT_BYTES_MAX ? buf : cmdline; /* else cut: as it is */
+}

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
+
 #include "event/rank_label.h"
 
 struct report;
@@ -56,6 +58,9 @@ struct report_proc;
 const char *proc_state(char *buf, const struct report_proc *p);
 /* A process of a job for people: "rank 3", or its pid. */
 const char *proc_words(char *buf, size_t size, const struct report *r, uint32_t pid);
+
+/* A command line without the interpreter, its options and directories; as it is where it does not fit. */
+const char *words_of_command(char buf[TEXT_BYTES_MAX], const char *cmdline);
 
 /* The number of jobs that the verdict is about. */
 size_t report_words_jobs(const struct report *r);

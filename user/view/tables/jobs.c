@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 #include "view/json.h"
 #include "view/page.h"
+#include "view/report_words.h"
 #include "view/table.h"
 #include "view/view.h"
 
@@ -98,42 +99,13 @@ static void traced(struct cell *c, const void *row)
 	c->text = j->is_traced ? "yes" : j->is_seen ? "no" : "-";
 }
 
-/* Behind Python and its options, except those that name what runs (-m, -c). */
-static const char *what_runs(const char *text)
-{
-	size_t len = strcspn(text, " ");
-	const char *slash = memrchr(text, '/', len), *p = text + len, *next;
-
-	if (strncmp(slash ? slash + 1 : text, "python", 6))
-		return text;
-	for (; p[0] == ' ' && p[1] == '-' && p[2] && !strchr("mc", p[2]); p = next) {
-		next = p + 1 + strcspn(p + 1, " ");
-		if (strchr("XW", p[2]) && next == p + 3 && *next) /* its value is a separate word */
-			next += 1 + strcspn(next + 1, " ");
-	}
-	return p[0] == ' ' && p[1] ? p + 1 : text;
-}
-
-/* Without directories, in the table: jobs do not differ in the places of interpreter and script. */
 static void command(struct cell *c, const void *row)
 {
 	const struct survey_job *j = row;
-	const char *text = j->cmdline[0] ? j->cmdline : j->comm;
-	char words[TEXT_BYTES_MAX];
-	size_t at = 0, len;
 
-	c->text = text;
-	if (c->d->as == AS_JSON)
-		return;
-	for (const char *p = what_runs(text), *slash; *p && at < sizeof(words) - 1; p += len + (p[len] == ' ')) {
-		len = strcspn(p, " ");
-		slash = *p == '-' ? NULL : memrchr(p, '/', len);
-		slash = slash && slash + 1 < p + len ? slash + 1 : p;
-		at += (size_t)snprintf(words + at, sizeof(words) - at, "%.*s%s", (int)(p + len - slash), slash,
-				       p[len] ? " " : "");
-	}
-	if (at < sizeof(words)) /* else cut: as it is */
-		cell__say(c, "%s", words);
+	c->text = j->cmdline[0] ? j->cmdline : j->comm;
+	if (c->d->as != AS_JSON)
+		c->text = words_of_command(c->buf, c->text);
 }
 
 static void put_traced(struct json *j, const char *key, const struct drawn *d, const void *row)

@@ -36,7 +36,11 @@ static void name(struct cell *c, const void *row)
 	size_t n;
 
 	if (c->d->as == AS_TUI) {
-		c->text = p->cmdline && p->cmdline[0] ? p->cmdline : p->comm;
+		c->text = words_of_command(script, p->cmdline && p->cmdline[0] ? p->cmdline : comm_of(p));
+		if (rank_label__rank(&l, &rank) != RANK_NONE)
+			cell__say(c, "rank %u: %s", rank, c->text);
+		else
+			cell__say(c, "%s", c->text);
 		return;
 	}
 	cell__say(c, "%.64s", strncmp(comm_of(p), "python", 6) ? comm_of(p) : verdict_job_name(script, p));
