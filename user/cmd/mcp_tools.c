@@ -30,7 +30,7 @@ enum { LIST, VERDICT, PEAK, TOP, AT_MOMENT, DIFF, TOOLS };
 
 #define ROWS_OF	  "rows of each table, 10 without it"
 #define RECORDING { .name = "recording", .help = "its name, from list_recordings; not needed where there is only one" }
-#define A_PID	  .min = 1, .max = 4194304
+#define A_PID	  .min = 1, .max = INT32_MAX /* a merged recording has numbers beyond the kernel's */
 #define PROCESS	  { .name = "pid", A_PID, .help = "this process alone" }
 #define RANK	  { .name = "rank", .help = "this rank's processes alone", .max = 1000000 }
 #define LIMIT	  { .name = "limit", .min = 1, .max = ROWS_MAX, .help = ROWS_OF }
@@ -49,8 +49,8 @@ static const struct mcp_tool tools[TOOLS] = {
 		      "Verdict",
 		      "Ask this first. In sentences: how high the memory of the job went, when, what of, which module, what "
 		      "grows, what killed it, how complete the recording is, and what to try next (a memtrace command, in "
-		      "which FILE is the recording, or a change). A process alone where there are several jobs.",
-		      { RECORDING, PROCESS } },
+		      "which FILE is the recording, or a change). Of several jobs pid or rank chooses one.",
+		      { RECORDING, PROCESS, RANK } },
 	[PEAK] = { "peak",
 		   "What the peak was made of",
 		   "Who held memory at the highest moment: bytes by category (parameters, gradients, optimizer state, "
@@ -58,6 +58,8 @@ static const struct mcp_tool tools[TOOLS] = {
 		   "process.",
 		   { RECORDING,
 		     { .name = "device", .help = "cpu, cuda:0 …; without it the GPU with the highest peak, else the CPU" },
+		     PROCESS,
+		     RANK,
 		     LIMIT } },
 	[TOP] = { "top",
 		  "The largest rows of a table",
@@ -65,7 +67,10 @@ static const struct mcp_tool tools[TOOLS] = {
 		  "Python and native stacks (recorded with --stacks); leak: what keeps growing, and who allocates it; saved: "
 		  "what autograd keeps for backward; compile: recompilations of torch.compile. Sizes are bytes, times "
 		  "nanoseconds.",
-		  { RECORDING, { .name = "by", .words = top_words, .help = "the table", .is_required = 1 }, LIMIT } },
+		  { RECORDING, { .name = "by", .words = top_words, .help = "the table", .is_required = 1 },
+		    PROCESS,
+		    RANK,
+		    LIMIT } },
 	[AT_MOMENT] = { "at_moment",
 			"Who held memory at a moment",
 			"As peak, of any moment, and of a part of the job where one is named.",
@@ -237,10 +242,11 @@ static int is_listed(const char *words, const char *key)
 	return 0;
 }
 
-/* Members of the document that are listed, or all. */
-static void put_members(struct json *j, const char *doc, const char *keys)
+/* Members of the document that are listed, or all; how many there were. */
+static unsigned put_members(struct json *j, const char *doc, const char *keys)
 {
 	const char *p = strchr(doc, '{');
+	unsigned cnt = 0;
 
 	while (p && (p = strchr(p, '"'))) {
 		size_t len = strcspn(++p, "\"");
@@ -250,15 +256,18 @@ static void put_members(struct json *j, const char *doc, const char *keys)
 		snprintf(key, sizeof(key), "%.*s", (int)len, p);
 		value = strchr(p + len, ':');
 		if (!value)
-			return;
+			break;
 		value += 1 + strspn(value + 1, " \n");
 		end = value_end(value);
 		while (end > value && strchr(" \n", end[-1]))
 			end--;
-		if (strcmp(key, "schema") && (!keys || is_listed(keys, key)))
+		if (strcmp(key, "schema") && (!keys || is_listed(keys, key))) {
 			json__raw(j, key, value, (size_t)(end - value));
+			cnt++;
+		}
 		p = value_end(value);
 	}
+	return cnt;
 }
 
 struct answer {
@@ -360,8 +369,10 @@ static void call__pids(struct call *c)
 static int call__argv(struct call *c, struct err *err)
 {
 	size_t tool = (size_t)(c->tool - tools);
-	int r;
+	int is_chosen = call__value(c, "pid") || call__value(c, "rank"), r;
 
+	if (tool == TOP && is_chosen && !strcmp(call__value(c, "by"), "rank"))
+		return err_set(err, -EINVAL, "by rank compares all ranks: without pid and rank");
 	call__arg(c, "memtrace");
 	call__arg(c, tool == DIFF ? "diff" : "report");
 	call__arg(c, "--no-config");
@@ -383,8 +394,8 @@ static int call__argv(struct call *c, struct err *err)
 	call__option(c, "rank", "--rank");
 	call__option(c, "pid", "--pid");
 	call__pids(c);
-	if (tool == DIFF || (tool == TOP && is_listed("rank stack symbol", call__value(c, "by"))))
-		call__option(c, "by", "--by");
+	if (tool == DIFF || (tool == TOP && !is_chosen && is_listed("rank stack symbol", call__value(c, "by"))))
+		call__option(c, "by", "--by"); /* of a chosen process it would be of one moment */
 	return r;
 }
 
@@ -415,7 +426,8 @@ static int call__run(struct call *c, char **ret, struct err *err)
 	if (!r) {
 		if (said[1].len)
 			json__str(&a.j, "warning", said[1].text);
-		put_members(&a.j, said[0].text ? said[0].text : "{}", c->keys);
+		if (!put_members(&a.j, said[0].text ? said[0].text : "{}", c->keys))
+			json__str(&a.j, "note", "the recording has nothing of this");
 		r = answer__end(&a, ret);
 	}
 	free(said[0].text);

@@ -338,7 +338,7 @@ static int on_classes(struct options *o, const char *value, struct err *err)
 	if (o->classes == CLASSES_EXTENDED || !strcmp(value, "compat"))
 		return 0;
 	err_set(err, -EINVAL, "unknown classes '%.100s'", value);
-	return err_hint(err, "compat: torch.profiler's categories; extended: five more");
+	return err_hint(err, "compat: torch.profiler's categories; extended: six more");
 }
 
 static int on_align(struct options *o, const char *value, struct err *err)
