@@ -125,7 +125,10 @@ def check_report_of_one(path, rep, pid, peak):
     nodes = [json.loads(x) for x in mt.ok(mt.memtrace("report", path, "--pid", pid, "--flow", "--json")).stdout.splitlines()]
     mt.check({n["pid"] for n in nodes if "pid" in n} == {pid}, f"{nodes[:3]}")
     estimate = json.loads(mt.ok(mt.memtrace("estimate", path, "--pid", pid, "--json")).stdout)
-    mt.check(estimate["peak"] == peak, f"{estimate['peak']}, {peak}")
+    mt.check((estimate["peak"], estimate["choice"]) == (peak, f"--pid {pid}") and "jobs" not in estimate, f"{estimate}, {peak}")
+    mt.check(f"cpu (--pid {pid}), " in mt.ok(mt.memtrace("estimate", path, "--pid", pid)).stdout, "whose it is")
+    together = " ".join(mt.ok(mt.memtrace("estimate", path)).stdout.split())
+    mt.check(f"2 jobs had that together: --pid or --rank chooses one (memtrace report {path} --by process" in together, together[:400])
 
 
 def check_screen_of_one(path, pid):

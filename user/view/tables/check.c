@@ -50,7 +50,6 @@ static int is_cut(const struct check_view *v)
 }
 
 #define SUBJECT_BYTES 160
-#define JOBS_BYTES 400
 
 /* "cpu", "ACTIVATION on cpu", "cpu (--pid 12)" */
 static const char *subject(const struct check_view *v, char buf[SUBJECT_BYTES])
@@ -64,20 +63,6 @@ static const char *subject(const struct check_view *v, char buf[SUBJECT_BYTES])
 	return buf;
 }
 
-/* "" where there is one. */
-static const char *jobs_words(const struct check_view *v, char buf[JOBS_BYTES])
-{
-	size_t jobs = verdict_jobs_on(v->r, v->dev);
-	char safe[TEXT_BYTES_MAX];
-
-	buf[0] = '\0';
-	text_fit(safe, sizeof(safe), v->path, 100);
-	if (jobs > 1)
-		snprintf(buf, JOBS_BYTES, "%zu jobs had that together: --pid or --rank chooses one (memtrace report %.200s "
-			 "--by process lists them)", jobs, safe);
-	return buf;
-}
-
 static uint64_t peak_after_ns(const struct check_view *v)
 {
 	return v->dev->peak_ts_ns > v->r->run.start_ts_ns ? v->dev->peak_ts_ns - v->r->run.start_ts_ns : 0;
@@ -85,7 +70,7 @@ static uint64_t peak_after_ns(const struct check_view *v)
 
 int check_view_text(FILE *out, const struct check_view *v, const struct view_opts *opts)
 {
-	char what[SUBJECT_BYTES], a[24], b[24], c[24], d[24], text[400 + SUBJECT_BYTES], jobs[JOBS_BYTES];
+	char what[SUBJECT_BYTES], a[24], b[24], c[24], d[24], text[400 + SUBJECT_BYTES], jobs[JOBS_WORDS_BYTES];
 	uint64_t lost = report_lost_events(v->r);
 	struct category_share cats[CAT_MAX];
 	size_t cnt = shares(v, cats), n = 0;
@@ -107,7 +92,7 @@ int check_view_text(FILE *out, const struct check_view *v, const struct view_opt
 				      fmt_bytes(a, cats[i].bytes));
 	if (n)
 		page__para(&p, "made of", text);
-	if (jobs_words(v, jobs)[0])
+	if (jobs_words(v->r, v->dev, v->path, jobs)[0])
 		page__para(&p, "sum", jobs);
 	if (lost)
 		page__paraf(&p, "lost", "%s events: the peak may have been higher", fmt_count(a, (double)lost));
@@ -146,7 +131,7 @@ int check_view_json(FILE *out, const struct check_view *v)
 
 int check_view_md(FILE *out, const struct check_view *v)
 {
-	char what[SUBJECT_BYTES], a[24], b[24], jobs[JOBS_BYTES];
+	char what[SUBJECT_BYTES], a[24], b[24], jobs[JOBS_WORDS_BYTES];
 	struct category_share cats[CAT_MAX];
 	size_t cnt = v->category < 0 && v->r->has_flow ? shares(v, cats) : 0; /* with one category the others do not count */
 
@@ -154,7 +139,7 @@ int check_view_md(FILE *out, const struct check_view *v)
 		is_above(v) ? "above" : "within", subject(v, what), fmt_bytes(a, v->bytes), fmt_bytes(b, v->max));
 	for (size_t i = 0; i < cnt; i++)
 		fprintf(out, "| … %s | %s | |\n", category_name(cats[i].cat), fmt_bytes(a, cats[i].bytes));
-	if (jobs_words(v, jobs)[0])
+	if (jobs_words(v->r, v->dev, v->path, jobs)[0])
 		fprintf(out, "\n%s.\n", jobs);
 	if (report_lost_events(v->r))
 		fprintf(out, "\n%s events were lost: the peak may have been higher.\n",

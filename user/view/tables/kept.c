@@ -5,9 +5,13 @@
 #include <string.h>
 
 #include "event/event.h"
+#include "timeline/report.h"
+#include "verdict/verdict.h"
 #include "view/json.h"
 #include "view/page.h"
+#include "view/report_words.h"
 #include "view/table.h"
+#include "view/tables/verdict.h"
 
 #define WIDTH 112
 #define CELL 11
@@ -180,9 +184,12 @@ static void put_rows(struct page *p, const struct kept_view *v, size_t top)
 static void put_bound(struct page *p, const struct kept_view *v)
 {
 	const struct recorded_kept *k = v->kept;
-	char a[24], b[24], c[24];
+	const struct report_dev *dev = report_dev_find(v->report, k->dev);
+	char a[24], b[24], c[24], jobs[JOBS_WORDS_BYTES];
 
 	page__paraf(p, "peak", "%s, after %s", fmt_bytes(a, k->peak), fmt_ns(b, k->peak_ns - v->recorded->first_ns));
+	if (dev && jobs_words(v->report, dev, v->path, jobs)[0])
+		page__para(p, "sum", jobs);
 	page__paraf(p, "lowest peak", "%s (%.1f %% less): had everything been freed when its last use ended, in the recorded "
 		    "order", fmt_bytes(a, k->lowest), share((double)(k->peak - k->lowest), (double)k->peak));
 	page__paraf(p, "kept", "%s at the peak; over the recording %s in %s blocks", fmt_bytes(a, k->kept_at_peak),
@@ -229,6 +236,7 @@ static void put_honesty(struct page *p, const struct kept_view *v)
 
 int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts *opts)
 {
+	const char *choice = v->report->run.choice;
 	char safe[TEXT_BYTES_MAX], dev[16], a[24];
 	struct page p;
 	int err = page__open(&p, out, opts, WIDTH);
@@ -239,8 +247,8 @@ int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts 
 	page__style(&p, STYLE_BOLD);
 	page__put(&p, safe);
 	page__style(&p, STYLE_PLAIN);
-	page__line(&p, ": %s, %s nodes of the data-flow graph", dev_name(v->kept->dev, dev),
-		   fmt_count(a, (double)v->recorded->nodes));
+	page__line(&p, ": %s%s%s%s, %s nodes of the data-flow graph", dev_name(v->kept->dev, dev), choice ? " (" : "",
+		   choice ? choice : "", choice ? ")" : "", fmt_count(a, (double)v->recorded->nodes));
 	put_bound(&p, v);
 	put_rows(&p, v, opts->top);
 	put_step(&p, v);
@@ -283,6 +291,7 @@ static void json_step(struct json *j, const struct kept_view *v)
 int kept_view_json(FILE *out, const struct kept_view *v, const struct view_opts *opts)
 {
 	const struct recorded_kept *k = v->kept;
+	const struct report_dev *seen = report_dev_find(v->report, k->dev);
 	struct drawn d = drawn_as(AS_JSON, v->report);
 	struct outbuf o;
 	struct json j;
@@ -295,6 +304,7 @@ int kept_view_json(FILE *out, const struct kept_view *v, const struct view_opts 
 	json__str(&j, "kind", "recording");
 	json__str(&j, "file", v->path);
 	json__str(&j, "device", dev_name(k->dev, dev));
+	whose_json(&j, v->report, seen ? verdict_jobs_on(v->report, seen) : 0);
 	json__u64(&j, "nodes", v->recorded->nodes);
 	json__u64(&j, "lost", report_lost_events(v->report));
 	json__u64(&j, "left_out", v->recorded->left_out + v->step->left_out);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/verdict.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
 #include "timeline/report.h"
 #include "verdict/verdict.h"
 #include "view/json.h"
@@ -73,4 +77,19 @@ void whose_json(struct json *j, const struct report *r, size_t jobs)
 		json__str(j, "choice", r->run.choice);
 	if (jobs > 1)
 		json__u64(j, "jobs", jobs);
+}
+
+const char *jobs_words(const struct report *r, const struct report_dev *d, const char *path, char buf[JOBS_WORDS_BYTES])
+{
+	size_t jobs = verdict_jobs_on(r, d);
+	char safe[TEXT_BYTES_MAX];
+
+	buf[0] = '\0';
+	text_fit(safe, sizeof(safe), path, 100);
+	if (jobs > 1)
+		snprintf(buf, JOBS_WORDS_BYTES,
+			 "%zu jobs had that together: --pid or --rank chooses one (memtrace report %.200s "
+			 "--by process lists them)",
+			 jobs, safe);
+	return buf;
 }
