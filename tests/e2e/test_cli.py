@@ -97,6 +97,9 @@ def test_standard_streams():
             mt.check(a.returncode == b.returncode == 0 and a.stdout and a.stdout.replace(b'"-"', b'"F"') ==
                      b.stdout.replace(str(path).encode(), b"F"), f"{args}: {a.returncode} {b.returncode} {a.stderr}")
         mt.check(piped("diff", path, "-").returncode == 0, "diff with a pipe")
+        data = b""
+        mt.check(b"nothing came through standard input" in piped("report", "-").stderr, "a pipe whose first command has failed")
+        data = path.read_bytes()
         for args, words in ((["diff", "-", "-"], b"one recording, not two"), (["report", "-", "--tui"], b"--tui")):
             done = piped(*args)
             mt.check(done.returncode == 1 and words in done.stderr, f"{args}: {done}")

@@ -329,9 +329,9 @@ static void test_refused(void **state)
 		{ "serve -p 1 --allow-host a:80", "without a port" },
 		{ "-p 1 --listen 127.0.0.1:80", "--listen" },
 		{ "record --frobnicate", "--frobnicate" },
-		{ "frobnicate", "frobnicate" },
+		{ "train.py", "memtrace --name train.py" },
 		{ "reprot x.mtr", "memtrace report" },
-		{ "recrod -p 1", "memtrace record" },
+		{ "job.mtr", "memtrace report job.mtr" },
 		{ "report --jsno x.mtr", "--json" },
 		{ "-p 12x", "12x" },
 		{ "-p 0", "'0'" },
@@ -749,6 +749,21 @@ static void test_wrong_config(void **state)
 	wrong_config(" = 5\n", "1: unknown option ''", "");
 }
 
+/* One of two options that do not go together was typed: the hint says where the other one is. */
+static void test_config_and_typed(void **state)
+{
+	struct options o;
+	struct err e;
+
+	(void)state;
+	assert_int_equal(parse_with(&o, "json = yes\n", "report a.mtr --csv", &e), -EINVAL);
+	assert_non_null(strstr(e.msg, "--json is about another view"));
+	assert_non_null(strstr(e.hint, "--no-config"));
+	assert_int_equal(parse_with(&o, "json = yes\n", "report a.mtr --csv --no-config", &e), 0);
+	assert_int_equal(parse_with(&o, "top = 5\n", "report a.mtr --csv --json", &e), -EINVAL);
+	assert_null(strstr(e.hint, "--no-config"));
+}
+
 /* What others could have written decides nothing. */
 static void test_config_of_others(void **state)
 {
@@ -786,7 +801,8 @@ static void test_config_of_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_config), cmocka_unit_test(test_wrong_config), cmocka_unit_test(test_config_of_others),
+		cmocka_unit_test(test_config), cmocka_unit_test(test_wrong_config), cmocka_unit_test(test_config_and_typed),
+		cmocka_unit_test(test_config_of_others),
 		cmocka_unit_test(test_live), cmocka_unit_test(test_own_budget),	  cmocka_unit_test(test_commands),
 		cmocka_unit_test(test_one_of_several_jobs), cmocka_unit_test(test_words_about_it),
 		cmocka_unit_test(test_refused),

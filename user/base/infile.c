@@ -87,6 +87,11 @@ int infile_hold_stdin(struct err *err)
 			err_set(err, r, "keeping standard input, which is read twice: %s", strerror(-r));
 			return err_hint(err, "TMPDIR names another directory for it");
 		}
+		if (!lseek(fd, 0, SEEK_CUR)) {
+			close(fd);
+			err_set(err, -ENODATA, "nothing came through standard input");
+			return err_hint(err, "look at the command before the pipe"), -ENODATA;
+		}
 	}
 	(void)lseek(fd, 0, SEEK_SET);
 	held[held_cnt].path = "-";

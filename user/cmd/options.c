@@ -136,6 +136,11 @@ static int parse_word(struct options *o, const char *arg, struct err *err)
 	return err_hint(err, "see memtrace %s --help", command_name(o->cmd));
 }
 
+static int ends_with(const char *word, const char *end)
+{
+	return strlen(word) > strlen(end) && !strcmp(word + strlen(word) - strlen(end), end);
+}
+
 static int command_find(const char *word, enum command *ret, struct err *err)
 {
 	struct nearest n;
@@ -153,6 +158,11 @@ static int command_find(const char *word, enum command *ret, struct err *err)
 	err_set(err, -EINVAL, "unknown command '%.100s'", word);
 	if (isdigit((unsigned char)word[0]))
 		return err_hint(err, "a process is named with -p: memtrace -p %.20s", word);
+	if (ends_with(word, ".mtr"))
+		return err_hint(err, "to read a recording: memtrace report %.200s", word);
+	if (ends_with(word, ".py"))
+		return err_hint(err, "to watch it: memtrace --name %.80s; to start it: memtrace record -- python %.80s",
+				word, word);
 	if (nearest__get(&n))
 		return err_hint(err, "did you mean memtrace %s? memtrace --help lists all commands", nearest__get(&n));
 	return err_hint(err, "memtrace --help lists all commands");
@@ -487,7 +497,19 @@ static int asks_for_no_config(int argc, char *const *argv)
 	return 0;
 }
 
-int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
+static int parse(struct options *o, int argc, char *const *argv, int with_config, struct err *err);
+
+/* The user has typed one of two options that do not go together, at most: it is said where the other one is. */
+static void blame_config(int argc, char *const *argv, struct err *err)
+{
+	struct options *typed = malloc(sizeof(*typed));
+
+	if (typed && !parse(typed, argc, argv, 0, NULL))
+		err_hint(err, "one of them is a default (" CONFIG_SYSTEM ", or the user's): --no-config reads none");
+	free(typed);
+}
+
+static int parse(struct options *o, int argc, char *const *argv, int with_config, struct err *err)
 {
 	struct argv_walk w = { .o = o, .argv = argv, .argc = argc, .at = 1 };
 	struct err unheard;
@@ -499,7 +521,7 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 	(void)listen_parse(LISTEN_DEFAULT, &o->listen, NULL);
 	if (argc < 2) {
 		o->is_bare = o->help = 1;
-		return config_read(o, err);
+		return with_config ? config_read(o, err) : 0;
 	}
 	r = parse_about(o, argc, argv, err);
 	if (r)
@@ -508,7 +530,7 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 		r = command_find(argv[1], &o->cmd, err);
 		w.at = 2;
 	}
-	if (!r && o->cmd != CMD_COMPLETION && !asks_for_no_config(argc, argv))
+	if (!r && with_config && o->cmd != CMD_COMPLETION && !asks_for_no_config(argc, argv))
 		r = config_read(o, err);
 	for (; w.at < argc && !r; w.at++) {
 		const char *arg = argv[w.at];
@@ -525,7 +547,15 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 		    arg[1] == '-'	      ? parse_long(&w, arg, err) :
 						parse_letters(&w, arg, err);
 	}
-	if (!r && !o->help && !o->version && !o->man)
+	if (!r && !o->help && !o->version && !o->man) {
 		r = has_all(o, err);
+		if (r < 0 && o->config_cnt)
+			blame_config(argc, argv, err);
+	}
 	return r;
+}
+
+int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
+{
+	return parse(o, argc, argv, 1, err);
 }
