@@ -1292,6 +1292,12 @@ static void the_peak_has_a_line(void **state)
 	f.r.stacks.rows = rows;
 	f.r.stacks.cnt = 3;
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 4.00 GiB made at train.py:42 in forward", "");
+	a[1].file = (char *)"<ipython-input-1-7cdbe49c4c25>"; /* a notebook's cell, which magic of this package runs */
+	struct report_frame cell[] = { a[0], a[1], { .kind = EV_FRAME_PYTHON, .function = (char *)"record_cell",
+						     .file = (char *)"memtrace/_notebook.py", .line = 138 } };
+	rows[1].frames = rows[2].frames = cell;
+	rows[1].frames_cnt = rows[2].frames_cnt = 3;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "; 4.00 GiB made at <ipython-input-1-7cdbe49c4c25>:42 in forward", "");
 	rows[0].at_peak = GIB / 4;
 	rows[1].at_peak = rows[2].at_peak = 0; /* less than is worth a word */
 	assert_null(strstr(judged().lines[0].text, "made at"));

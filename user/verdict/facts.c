@@ -350,6 +350,8 @@ static enum whose_line whose_line(const char *path)
 
 	if (has_any(path, torch, sizeof(torch) / sizeof(*torch)))
 		return LINE_TORCH;
+	if (!strncmp(path, "<ipython-input-", strlen("<ipython-input-")) || !strcmp(path, "<stdin>"))
+		return LINE_OWN; /* a notebook's cell, what was typed */
 	/* "<frozen importlib._bootstrap>", "<string>": no files */
 	return path[0] == '<' || has_any(path, installed, sizeof(installed) / sizeof(*installed)) ? LINE_INSTALLED : LINE_OWN;
 }

@@ -161,10 +161,15 @@ static const char *why_words(const struct selection *s)
 	return has_time(s) ? "the most in that time" : "its peak";
 }
 
-/* Was a single moment asked for, by its time, or a peak that is in no step? Nothing is allocated in it. */
+static int is_at_peak(const struct selection *s)
+{
+	return s->at.text && !has_time(s);
+}
+
+/* Is it a single moment, and not a step? Nothing is allocated in it. */
 static int is_moment(const struct held_view *v)
 {
-	return v->asked->at.text && (!why_words(v->asked)[0] || (!has_time(v->asked) && !v->has_step));
+	return (v->asked->at.text && !why_words(v->asked)[0]) || (is_at_peak(v->asked) && !v->has_step);
 }
 
 static const struct table *table_of(const struct held_view *v)
@@ -184,7 +189,7 @@ static void wanted_words(const struct held_view *v, char *buf, size_t size)
 		return;
 	if (!what[0])
 		snprintf(buf, size, "allocated in %s: %s in %s block%s",
-			 has_time(v->asked) ? "that time" : v->asked->at.text ? "that step" : "all",
+			 is_at_peak(v->asked) ? "that step" : has_time(v->asked) ? "that time" : "all",
 			 fmt_bytes(a, wanted.alloc_bytes), fmt_count(b, (double)wanted.allocs), wanted.allocs == 1 ? "" : "s");
 	else
 		snprintf(buf, size, "%s in %s block%s match%s (%s)", fmt_bytes(a, wanted.bytes),
