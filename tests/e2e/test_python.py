@@ -490,7 +490,7 @@ def test_pytest_plugin():
 
 
 NOTEBOOK = """
-import json, sys
+import json, os, pathlib, sys
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
@@ -504,15 +504,20 @@ def cell(text):
     out.append({"ok": done.success, "said": said.stdout + said.stderr, "html": [d.get("text/html", "") for d in rich]})
     return done.result
 folder = sys.argv[1]
+defaults = pathlib.Path(folder, "memtrace", "config")  # which are for people: nothing here goes by them
+defaults.parent.mkdir()
+defaults.write_text("quiet = yes\\ncsv = yes\\nmax-overhead = 1\\n")
+os.environ["XDG_CONFIG_HOME"] = folder
 cell("%load_ext memtrace")
 cell("import torch; torch.ones(4).sum()")
 cell("%%memtrace\\nheld = torch.ones(32 << 20 >> 2) + 1\\nx = 7")
 first = shell.user_ns["_"]
 cell(f"%%memtrace -o {folder}/kept.mtr --stacks=python\\nmore = torch.ones(8 << 20 >> 2) * 3\\nraise KeyError('on purpose')")
 cell("%%memtrace --no-such-option\\n1")
+cell(f"%%memtrace --output={folder}/{folder}\\nran = True")
 kept = cell(f"import memtrace; memtrace.open({folder + '/kept.mtr'!r})")
 formatted = shell.display_formatter.format(first)[0]
-json.dump({"cells": out, "x": shell.user_ns.get("x"), "first": formatted["text/html"], "text": formatted["text/plain"],
+json.dump({"cells": out, "x": shell.user_ns.get("x"), "ran": shell.user_ns.get("ran"), "first": formatted["text/html"], "text": formatted["text/plain"],
            "peak": first.report["devices"]["cpu"]["peak"], "kept": kept.report["devices"]["cpu"]["peak"],
            "stacks": len(kept.report["stacks"])}, sys.stdout)
 """
@@ -528,13 +533,14 @@ def test_notebook():
     need_ipython()
     with mt.scratch() as tmp:
         got = json.loads(python(NOTEBOOK, tmp))
-        load, plain, first, failed, wrong, opened = got["cells"]
+        load, plain, first, failed, wrong, nowhere, opened = got["cells"]
         mt.check(load["ok"] and plain["ok"] and first["ok"] and opened["ok"] and got["x"] == 7, f"{got['cells']}")
         mt.check(got["peak"] >= 32 << 20 and 8 << 20 <= got["kept"] < 32 << 20 and got["stacks"], f"{got['peak']} {got['kept']}")
         mt.check("at its peak of" in got["first"] and "<svg" in got["first"] and got["text"].startswith("<Recording "), got["text"])
         mt.check(not failed["ok"] and "on purpose" in failed["said"] and "KeyError" in failed["said"], failed["said"])
         mt.check(any("at its peak of 16.0 MiB" in h for h in failed["html"]), f"{failed['html']}")
         mt.check(not wrong["ok"] and "no-such-option" in wrong["said"], wrong["said"])
+        mt.check(not nowhere["ok"] and "cannot write" in nowhere["said"] and not got["ran"], f"a cell without a recording: {nowhere['said']}")
         mt.check((tmp / "kept.mtr").stat().st_size > 0, "-o")
 
 

@@ -117,20 +117,33 @@ def text(path, report):
     return f"<Recording {path}>\n" + "\n".join(lines)
 
 
+def _options_of(line):
+    """The file that -o names, or None, and the other words."""
+    output, rest, words = None, [], iter(shlex.split(line))
+    for word in words:
+        if word in ("-o", "--output"):
+            output = next(words, "")
+        elif word.startswith("--output="):
+            output = word[len("--output="):]
+        elif word.startswith("-o"):
+            output = word[2:]
+        else:
+            rest.append(word)
+    if output == "":
+        raise ValueError("-o FILE: which file?")
+    return output and os.path.abspath(os.path.expanduser(output)), rest
+
+
 def record_cell(shell, line, cell):
     """Runs the cell while memtrace records this process; the recording, or an error when the cell had one."""
     from IPython.core.error import UsageError
     from IPython.display import display
 
     from ._recording import Recording
-    options = shlex.split(line)
-    output = None
-    if "-o" in options:
-        at = options.index("-o")
-        output = os.path.abspath(os.path.expanduser("".join(options[at + 1:at + 2])))
-        if at + 1 == len(options):
-            raise UsageError("%%memtrace -o FILE: which file?")
-        del options[at:at + 2]
+    try:
+        output, options = _options_of(line)
+    except ValueError as e:
+        raise UsageError(f"%%memtrace: {e}") from None
     folder = None if output else tempfile.mkdtemp(prefix="memtrace-")
     try:
         tracer = _tool.Tracer(output=output or os.path.join(folder, "cell.mtr"), options=options)
@@ -139,11 +152,11 @@ def record_cell(shell, line, cell):
         finally:
             path = tracer.stop()
         recording = Recording(path)
-    except _tool.Error as e:
-        raise UsageError(str(e)) from None
-    except BaseException:
+    except BaseException as e:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(e, _tool.Error):
+            raise UsageError(str(e)) from None
         raise
     if folder:
         weakref.finalize(recording, shutil.rmtree, folder, ignore_errors=True)

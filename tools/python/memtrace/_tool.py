@@ -23,9 +23,9 @@ def binary():
     return path
 
 
-def run(*args, codes=(0, 3)):
-    """stdout of memtrace ARGS. 3: data were lost, which what it wrote says itself."""
-    done = subprocess.run([binary(), *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+def run(command, *args, codes=(0, 3)):
+    """stdout of memtrace COMMAND ARGS, whatever defaults a file has. 3: data were lost, which what it wrote says itself."""
+    done = subprocess.run([binary(), command, "--no-config", *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
     if done.returncode not in codes:
         raise Error(done.stderr.decode(errors="replace").strip() or f"memtrace ended with {done.returncode}")
@@ -57,16 +57,19 @@ class Tracer:
         self._folder = None if output else tempfile.mkdtemp(prefix="memtrace-")
         self.path = os.fspath(output) if output else os.path.join(self._folder, "trace.mtr")
         self.said = []
-        self._attached = threading.Event()
+        self._is_attached = False
+        self._known = threading.Event()  # whether it is, or has ended
         path = binary()
         self._sudo = _prefix(path)
-        argv = [*self._sudo, path, "record", "-p", str(pid or os.getpid()), "-o", self.path, *options]
+        argv = [*self._sudo, path, "record", "--no-config", "-p", str(pid or os.getpid()), "-o", self.path,
+                *(o for o in options if o not in ("-q", "--quiet"))]  # it says when it is attached
         # a session of its own: Ctrl-C is for the job, which ends the recording in its own time
         self._proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                       start_new_session=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        if not self._attached.wait(ATTACH_TIMEOUT_S) or self._proc.poll() is not None:
+        self._known.wait(ATTACH_TIMEOUT_S)
+        if not self._is_attached:
             self.close()
             raise Error("memtrace could not attach: " + ("\n".join(self.said) or "it said nothing"))
 
@@ -74,8 +77,9 @@ class Tracer:
         for line in self._proc.stderr:
             self.said = [*self.said[-50:], line.decode(errors="replace").rstrip()]
             if line.startswith(b"attached to "):
-                self._attached.set()
-        self._attached.set()  # it has ended
+                self._is_attached = True
+                self._known.set()
+        self._known.set()
 
     def _signal(self, number):
         if self._sudo:  # sudo passes it on

@@ -129,7 +129,7 @@ def write_events(memtrace, path, folder):
     import pyarrow.parquet
 
     with tempfile.NamedTemporaryFile(suffix=".csv") as f:
-        run(memtrace, "export", "-q", path, "--to", "csv", "--force", "-o", f.name)
+        run(memtrace, "export", "-q", "--no-config", path, "--to", "csv", "--force", "-o", f.name)
         with open(f.name, encoding="utf-8") as head:
             types = {name: pyarrow.int64() if name in NUMBERS else pyarrow.string() for name in head.readline().strip().split(",")}
         with pyarrow.csv.open_csv(f.name, convert_options=pyarrow.csv.ConvertOptions(column_types=types)) as reader:
@@ -148,7 +148,7 @@ def convert(paths, folder, memtrace=MEMTRACE, jobs=None, events=False):
 
     def read(path):
         try:
-            rows = rows_of(json.loads(run(memtrace, "report", "-q", path, "--json", "--by", "rank")), os.path.basename(path))
+            rows = rows_of(json.loads(run(memtrace, "report", "-q", "--no-config", path, "--json", "--by", "rank")), os.path.basename(path))
             if events:
                 write_events(memtrace, path, folder / "events")
             return rows
