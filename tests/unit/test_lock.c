@@ -52,13 +52,15 @@ static int take(uint64_t wait_ns, int *fd, struct err *err)
 static void one_at_a_time(void **state)
 {
 	struct err err = { 0 };
+	char who[80];
 	int a, b = -7;
 
 	(void)state;
 	assert_int_equal(take(0, &a, &err), 0);
 	assert_int_equal(take(0, &b, &err), -EBUSY);
 	assert_int_equal(b, -7);
-	assert_non_null(strstr(err.msg, "already being traced"));
+	snprintf(who, sizeof(who), "already being traced by another memtrace (process %d)", (int)getpid());
+	assert_non_null(strstr(err.msg, who));
 	assert_true(err.hint[0] != '\0');
 	assert_int_equal(lock_take_in(dir_fd, getppid(), 1, 0, &b, &err), 0); /* another process */
 	close(b);

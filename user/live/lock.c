@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "target/kin.h"
 #include "trace/others.h"
 
 #ifndef PID_FS_MAGIC
@@ -155,9 +156,51 @@ static int try_take(int dir_fd, const char *name)
 	return -EWOULDBLOCK;
 }
 
-static int busy(pid_t pid, struct err *err)
+/* Who has the lock on this file, 0: nobody that can be seen. "5: FLOCK  ADVISORY  WRITE 16117 fe:00:1630210 0 EOF" */
+static pid_t holder_of(const struct stat *st)
 {
-	err_set(err, -EBUSY, "process %d is already being traced by another memtrace", (int)pid);
+	FILE *f = fopen("/proc/locks", "re");
+	char line[256], want[64];
+	const char *at;
+	int pid = 0;
+
+	snprintf(want, sizeof(want), " %02x:%02x:%" PRIu64 " ", major(st->st_dev), minor(st->st_dev), (uint64_t)st->st_ino);
+	while (f && !pid && fgets(line, sizeof(line), f)) {
+		at = strstr(line, " FLOCK ") ? strstr(line, " WRITE ") : NULL;
+		if (at && strstr(at, want))
+			pid = atoi(at + strlen(" WRITE "));
+	}
+	if (f)
+		fclose(f);
+	return pid;
+}
+
+/* Whom its user has started, and can end: the half that sees the job's memory has the lock, its parent gets the signals. */
+static pid_t started_of(pid_t holder)
+{
+	char path[40], comm[32] = "";
+	pid_t parent = holder;
+	uint64_t start_ns;
+	FILE *f = NULL;
+
+	if (!process_origin(holder, &parent, &start_ns)) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", (int)parent);
+		f = fopen(path, "re");
+	}
+	if (!f || !fgets(comm, sizeof(comm), f) || strncmp(comm, "memtrace", strlen("memtrace")) != 0)
+		parent = holder;
+	if (f)
+		fclose(f);
+	return parent;
+}
+
+static int busy(pid_t pid, pid_t holder, struct err *err)
+{
+	char who[24] = "";
+
+	if (holder > 0)
+		snprintf(who, sizeof(who), " (process %d)", (int)started_of(holder));
+	err_set(err, -EBUSY, "process %d is already being traced by another memtrace%s", (int)pid, who);
 	return err_hint(err, "stop that one first: two would slow the job twice");
 }
 
@@ -166,6 +209,7 @@ int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int
 	struct timespec pause = { .tv_nsec = TRY_EVERY_NS };
 	uint64_t begin = now_ns();
 	int fd, is_reported = 0;
+	struct stat st = { .st_ino = 0 };
 	char name[80];
 
 	name_of(pid, start_ns, name, sizeof(name));
@@ -173,7 +217,7 @@ int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int
 		uint64_t waited = now_ns() - begin;
 
 		if (waited >= wait_ns && tries >= TRIES_MIN)
-			return busy(pid, err);
+			return busy(pid, fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : holder_of(&st), err);
 		if (waited >= SAY_AFTER_NS && !is_reported++)
 			log_warn("another memtrace traces process %d: waiting for its end", (int)pid);
 		nanosleep(&pause, NULL);
@@ -192,7 +236,7 @@ static int await_others(pid_t pid, uint64_t wait_ns, struct err *err)
 
 	while (others_trace(pid)) {
 		if (now_ns() - begin >= wait_ns)
-			return busy(pid, err);
+			return busy(pid, 0, err);
 		nanosleep(&pause, NULL);
 	}
 	return 0;
@@ -218,21 +262,6 @@ int lock_take(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struc
 
 /* --- holders of locks ------------------------------------------------------------------------------------- */
 
-/* "5: FLOCK  ADVISORY  WRITE 16117 fe:00:1630210 0 EOF" */
-static int is_listed(const struct stat *st)
-{
-	FILE *f = fopen("/proc/locks", "re");
-	char line[256], want[64];
-	int found = 0;
-
-	snprintf(want, sizeof(want), " %02x:%02x:%" PRIu64 " ", major(st->st_dev), minor(st->st_dev), (uint64_t)st->st_ino);
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = strstr(line, " FLOCK ") && strstr(line, " WRITE ") && strstr(line, want);
-	if (f)
-		fclose(f);
-	return found;
-}
-
 int lock_is_held(pid_t pid, uint64_t start_ns)
 {
 	const unsigned uids[] = { 0, geteuid() };
@@ -245,7 +274,7 @@ int lock_is_held(pid_t pid, uint64_t start_ns)
 			struct stat st;
 
 			snprintf(file, sizeof(file), "%.255s/%s", paths[i], name);
-			if (paths[i][0] && !lstat(file, &st) && is_listed(&st))
+			if (paths[i][0] && !lstat(file, &st) && holder_of(&st))
 				return 1;
 		}
 	}
