@@ -237,6 +237,9 @@ def test_what_ifs_of_batch_and_dtype_come_true():
         text = mt.ok(mt.memtrace("estimate", a, b, "--batches", "8,16", "--budget", "100M")).stdout
         mt.check(f"The largest batch that fits into 100 MiB is {said['largest_batch']}, with a peak of" in text
                  and "off the measured peak with 16;" in " ".join(text.split()), text)
+        other = where / "other.mtr"
+        mt.ok(mt.memtrace("record", "-p", mt.shared_job("transformer").pid, "-d", 3, "-o", other))
+        mt.expect_failure(mt.memtrace("estimate", other, a, "--batches", "8,16", "--batch", 32), 1, "has its like in", "of the same job")
         check_what_if("float32 to bf16", estimate(a, "--dtype", "bf16"), record_whatif(where, 8, "adamw", "bfloat16"))
 
 

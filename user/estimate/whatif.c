@@ -9,6 +9,7 @@
 #include "base/regions.h"
 #include "estimate/items.h"
 
+#define LIKE_PART 4 /* of the step's bytes, in both recordings at least: in less the two are other jobs */
 #define STEPS_COMPARED 4
 #define BATCH_MAX (1ull << 32)
 
@@ -34,7 +35,7 @@ static int fit(struct whatif *w, const struct whatif_opts *o, struct items *a)
 		r = mates__fit(&w->mates, a, &b);
 	}
 	if (!r) {
-		r = w->mates.paired ? 0 : -EINVAL;
+		r = w->mates.paired > (w->mates.paired + w->mates.alone) / LIKE_PART ? 0 : -EINVAL;
 		w->second_fitted = whole(items__peak(a, (double)o->batch_b - (double)o->batch_a, NULL));
 	}
 	items__done(&b);

@@ -15,7 +15,7 @@ static int refused(const struct whatif_opts *asked, const struct estimate_input 
 {
 	switch (r) {
 	case -EINVAL:
-		err_set(err, r, "no block of %s has its like in %s", a->path, b->path);
+		err_set(err, r, "hardly a block of %s has its like in %s", a->path, b->path);
 		return err_hint(err, "both must be recordings of the same job, each of several steps");
 	case -ENODATA:
 		err_set(err, r, "%s: no parameter is known in its last step", a->path);
