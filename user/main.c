@@ -76,5 +76,10 @@ int main(int argc, char **argv)
 		r = offline_drop(&o, &err);
 	if (!r)
 		r = commands[o.cmd](&o, &err);
+	if (r == -ENODATA && o.by != BY_OP && !o.has_by && (o.cmd == CMD_REPORT || o.cmd == CMD_DIFF)) {
+		log_warn("%s: by op, not by the table that is the default", err.msg);
+		o.by = BY_OP;
+		r = commands[o.cmd](&o, &err);
+	}
 	return r < 0 ? fail(&err, r == -ECANCELED ? EXIT_OVERHEAD : EXIT_FAILED) : r;
 }

@@ -107,6 +107,12 @@ def test_standard_streams():
             done = subprocess.run([mt.MEMTRACE, "report", "-", "--json"], stdin=f, capture_output=True, timeout=mt.guard(), check=False)
         mt.check(json.loads(done.stdout)["devices"] == mt.report(path)["devices"], "a file as standard input")
 
+        (tmp / "memtrace").mkdir()
+        (tmp / "memtrace/config").write_text("by = rank\n")  # which this recording does not have
+        env = {k: v for k, v in os.environ.items() if k != "SUDO_UID"} | {"XDG_CONFIG_HOME": str(tmp)}
+        done = subprocess.run([mt.MEMTRACE, "report", str(path)], env=env, capture_output=True, timeout=mt.guard(), check=False)
+        mt.check(done.returncode == 0 and b"by op, not by" in done.stderr and b"By category" in done.stdout, f"{done}")
+
         mt.check(file("export", path, "--to", "csv").stdout == file("export", path, "--to", "csv", "-o", "-").stdout, "to stdout")
         mt.expect_failure(mt.memtrace("export", path, "--to", "pprof"), 2, "-o OUT is missing", "no text")
         for args, words in ((["--to", "pprof"], "-o OUT is missing"), (["--to", "pprof", "-o", "-"], "a terminal"),

@@ -749,6 +749,29 @@ static void test_wrong_config(void **state)
 	wrong_config(" = 5\n", "1: unknown option ''", "");
 }
 
+/* A default table is no wish: where there is none such, it is the usual one. */
+static void test_default_table(void **state)
+{
+	static const struct {
+		const char *by, *args;
+	} none[] = { { "module", "-p 42 --probes framework" }, { "category", "-p 42 --probes framework" },
+		     { "rank", "-p 42" }, { "rank", "report a.mtr --rank 2" }, { "process", "diff a.mtr b.mtr" },
+		     { "stack", "report a.mtr --csv" }, { "symbol", "report a.mtr --at peak" } };
+	struct options o;
+	char line[40];
+	struct err e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
+		snprintf(line, sizeof(line), "by = %s\n", none[i].by);
+		assert_int_equal(parse_with(&o, line, none[i].args, &e), 0);
+		assert_int_equal(o.by, BY_OP);
+	}
+	assert_int_equal(parse_with(&o, "by = module\n", "-p 42 --probes framework --by module", &e), -EINVAL);
+	assert_int_equal(parse_with(&o, "by = symbol\n", "report a.mtr --pid 3", &e), 0);
+	assert_int_equal(o.by, BY_SYMBOL);
+}
+
 /* One of two options that do not go together was typed: the hint says where the other one is. */
 static void test_config_and_typed(void **state)
 {
@@ -802,6 +825,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_config), cmocka_unit_test(test_wrong_config), cmocka_unit_test(test_config_and_typed),
+		cmocka_unit_test(test_default_table),
 		cmocka_unit_test(test_config_of_others),
 		cmocka_unit_test(test_live), cmocka_unit_test(test_own_budget),	  cmocka_unit_test(test_commands),
 		cmocka_unit_test(test_one_of_several_jobs), cmocka_unit_test(test_words_about_it),

@@ -459,11 +459,25 @@ static int has_output(struct options *o, struct err *err)
 					 "memtrace export F.mtr --to %s -o OUT (- is the terminal), or … | less", o->format);
 }
 
+/* A table of a file of defaults, which nobody has asked for now, keeps nobody from a command that does not have it. */
+static void drop_default_table(struct options *o)
+{
+	bool traces = is_tracing(o), flow = o->sources & SRC_FLOW, ops = o->sources & SRC_OPS;
+
+	if (o->has_by)
+		return;
+	if ((o->by == BY_CATEGORY && traces && !flow) || (o->by == BY_MODULE && traces && !flow && !ops) ||
+	    (o->by == BY_RANK && (o->cmd == CMD_LIVE || is_of_processes(o))) || (o->by == BY_PROCESS && o->cmd == CMD_DIFF) ||
+	    (o->by == BY_STACK && o->csv) || (o->by == BY_SYMBOL && is_filtered(o) && !is_of_processes(o)))
+		o->by = BY_OP;
+}
+
 static int has_all(struct options *o, struct err *err)
 {
 	int r;
 
 	options__set_budget(o);
+	drop_default_table(o);
 	r = o->cmd == CMD_ESTIMATE ? has_all_of_estimate(o, err) : has_subject(o, err);
 	if (!r)
 		r = filter_has_sense(o, err);
