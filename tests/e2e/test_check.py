@@ -121,6 +121,9 @@ def check_report_of_one(path, rep, pid, peak):
     mt.check(commands and all(f" FILE --pid {pid}" in c for c in commands), f"{one['verdict']}")
     for command in commands:  # as they are pasted
         mt.ok(mt.memtrace(*shlex.split(command.replace(" FILE ", f" {path} "))[1:]))
+    for args in ((), ("--at", "peak")):  # its own peak, not its step at that of all
+        held = json.loads(mt.ok(mt.memtrace("report", path, "--pid", pid, "--by", "op", "--json", *args)).stdout)
+        mt.check((held["bytes"], held["moment"]["time_ns"]) == (peak, one["devices"]["cpu"]["peak_ns"]), f"{args}: {held['moment']}, {one['devices']['cpu']}")
     mt.check(" grow" in mt.ok(mt.memtrace("report", path, "--pid", pid, "--leaks")).stdout, "its leaks")
     nodes = [json.loads(x) for x in mt.ok(mt.memtrace("report", path, "--pid", pid, "--flow", "--json")).stdout.splitlines()]
     mt.check({n["pid"] for n in nodes if "pid" in n} == {pid}, f"{nodes[:3]}")

@@ -1607,6 +1607,13 @@ static void a_spike(void **state)
 	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "Step 58 peaks at 20.0 GiB, 2 times the usual "
 		 "10.0 GiB, alone of 100 steps",
 		 "(a longer batch, an evaluation?): memtrace report job.mtr --at step:58 --by op");
+	set_step(57, 1020 * GIB); /* no 1e+02 */
+	f.devs[0].peak = f.procs[0].peak = 1020 * GIB;
+	f.procs[0].highest_step = f.steps[57];
+	first_is(VERDICT_SPIKE, VERDICT_HINT, 1010 * GIB, "peaks at 1020 GiB, 102 times the usual 10.0 GiB", "");
+	set_step(57, 20 * GIB);
+	f.devs[0].peak = f.procs[0].peak = 20 * GIB;
+	f.procs[0].highest_step = f.steps[57];
 	f.modules[0] = (struct report_module){ .name = (char *)"head", .root = (char *)"Net", .all = { .at_peak = GIB } };
 	f.r.modules.cnt = 1;
 	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "Step 58", "capped it saves 10.0 GiB");

@@ -361,6 +361,7 @@ int cmd_export(const struct options *o, struct err *err)
 	if (x.is_part && !(x.format->needs & EXPORT_PART))
 		return no_part(o, x.format, err);
 	filter__init(&x.filter, &asked, o->file);
+	x.filter.classes = o->classes;
 	x.filter.wants_one_step = x.format->needs & EXPORT_ONE_STEP;
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
 	r = run_open(&x);

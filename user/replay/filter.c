@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "replay/replay.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 
@@ -316,12 +317,12 @@ static int find_time(const struct filter *f, const struct report *r, uint64_t ns
 }
 
 /* The step that it is in: from the mark before it to the one after, which may not have come. */
-static void find_peak(const struct filter *f, const struct report *r, struct span *ret)
+static void find_peak(const struct filter *f, struct span *ret)
 {
-	uint64_t peak_ns = report_peak_ts_ns(r, (uint8_t)f->sieve.dev), step;
+	uint64_t step;
 
-	if (!spans__of_time(&f->spans, peak_ns, f->pids, f->pids_cnt, ret, &step))
-		*ret = (struct span){ peak_ns, peak_ns };
+	if (!spans__of_time(&f->spans, f->peak_ns, f->pids, f->pids_cnt, ret, &step))
+		*ret = (struct span){ f->peak_ns, f->peak_ns };
 }
 
 /* Each job counts its own steps: their common span is no moment of any. */
@@ -336,7 +337,7 @@ static int find_when(const struct filter *f, const struct report *r, const struc
 	if (w->kind == WHEN_TIME)
 		return find_time(f, r, w->num, ret, err);
 	if (w->kind == WHEN_PEAK)
-		find_peak(f, r, ret);
+		find_peak(f, ret);
 	else if (!f->pids_cnt && spans__procs_of_step(&f->spans, w->num) > 1 && report_words_jobs(r) > 1)
 		return whose_step(f, r, w->num, err);
 	else if (!spans__of_step(&f->spans, w->num, f->pids, f->pids_cnt, ret))
@@ -345,11 +346,11 @@ static int find_when(const struct filter *f, const struct report *r, const struc
 }
 
 /* The peak's, else the last in which all was traced. Without steps it is all. */
-static void find_one_step(struct filter *f, const struct report *r)
+static void find_one_step(struct filter *f)
 {
-	uint64_t number, peak_ns = report_peak_ts_ns(r, (uint8_t)f->sieve.dev);
+	uint64_t number;
 
-	f->one_step_is_peaks = spans__of_time(&f->spans, peak_ns, f->pids, f->pids_cnt, &f->sieve.span, &number);
+	f->one_step_is_peaks = spans__of_time(&f->spans, f->peak_ns, f->pids, f->pids_cnt, &f->sieve.span, &number);
 	if (!f->one_step_is_peaks && !spans__last_traced(&f->spans, f->pids, f->pids_cnt, &f->sieve.span, &number))
 		return;
 	snprintf(f->one_step, sizeof(f->one_step), "step %" PRIu64, number);
@@ -384,7 +385,7 @@ static int find_span(struct filter *f, const struct report *r, struct err *err)
 		return e ? e : span_is_known(f, r, err);
 	}
 	if (f->wants_one_step && !s->from.kind && !s->to.kind)
-		find_one_step(f, r);
+		find_one_step(f);
 	if (s->from.kind && !(e = find_when(f, r, &s->from, &at, err)))
 		span->from_ns = at.from_ns;
 	if (!e && s->to.kind && !(e = find_when(f, r, &s->to, &at, err)))
@@ -406,6 +407,30 @@ static int peak_dev(const struct filter *f, const struct report *r)
 	return f->asked.dev >= 0 ? f->asked.dev : d ? d->dev : MT_DEV_CPU;
 }
 
+static bool wants_peak(const struct filter *f)
+{
+	const struct selection *s = &f->asked;
+
+	return f->wants_peak || f->wants_one_step || s->at.kind == WHEN_PEAK || s->from.kind == WHEN_PEAK ||
+	       s->to.kind == WHEN_PEAK;
+}
+
+/* The chosen processes have a peak of their own, at another moment than all together, and perhaps on another device. */
+static int find_device_and_peak(struct filter *f, const struct report *r, struct err *err)
+{
+	struct replay_opts ro = { .top = 1, .classes = f->classes, .pids = f->pids, .pids_cnt = f->pids_cnt };
+	struct report *own = NULL;
+	struct replay_end end;
+	int e = f->pids_cnt && wants_peak(f) ? replay_run(f->path, &ro, &own, &end, err) : 0;
+
+	if (e < 0)
+		return e;
+	f->sieve.dev = peak_dev(f, own ? own : r);
+	f->peak_ns = report_peak_ts_ns(own ? own : r, (uint8_t)f->sieve.dev);
+	report__free(own);
+	return 0;
+}
+
 int filter__settle(struct filter *f, const struct report *r, const struct labels *labels, const struct names *names,
 		   struct err *err)
 {
@@ -414,7 +439,8 @@ int filter__settle(struct filter *f, const struct report *r, const struct labels
 	see_chosen(f);
 	f->sieve.labels = labels;
 	f->sieve.names = names;
-	f->sieve.dev = peak_dev(f, r);
+	if (!e)
+		e = find_device_and_peak(f, r, err);
 	if (!e && f->asked.module)
 		e = has_module(f, r, err);
 	if (!e && f->asked.op)

@@ -20,6 +20,8 @@ struct filter_first {
 struct filter {
 	const char *path; /* of the recording; borrowed */
 	struct selection asked;
+	enum classes classes;
+	int wants_peak;	     /* of the chosen processes, whatever time was asked for */
 	int wants_one_step;  /* where no time was asked for */
 	char one_step[32];   /* "step 12": the one that was chosen; "": none */
 	int one_step_is_peaks;
@@ -30,6 +32,7 @@ struct filter {
 	struct map firsts; /* struct filter_first: the same of each process */
 	uint32_t *pids; /* of --pid or --rank */
 	size_t pids_cnt;
+	uint64_t peak_ns; /* of these processes, or of all; where nothing asks for it that of all */
 };
 
 void filter__init(struct filter *f, const struct selection *asked, const char *path);

@@ -40,6 +40,8 @@ int held_moment__learn(struct held_moment *m, const struct selection *asked, con
 
 	*m = (struct held_moment){ .path = path, .classes = classes };
 	filter__init(&m->filter, asked, path);
+	m->filter.classes = classes;
+	m->filter.wants_peak = 1;
 	r = labels__new(&m->labels, err);
 	return r ? r : replay_run(path, &first, &m->report, &end, err);
 }
@@ -52,7 +54,7 @@ int held_moment__hold(struct held_moment *m, unsigned depth, struct err *err)
 
 	if (r)
 		return r;
-	m->held = holdings__new(&m->filter.sieve, report_peak_ts_ns(m->report, (uint8_t)m->filter.sieve.dev), m->report);
+	m->held = holdings__new(&m->filter.sieve, m->filter.peak_ns, m->report);
 	if (!m->held)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = replay_run(m->path, &second, &rep, &m->end, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Lines on outliers: a rank, a step, a moment between traced steps, a model compiled again. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -9,6 +10,15 @@
 #include "verdict/facts.h"
 #include "verdict/rules.h"
 #include "verdict/say.h"
+
+/* 6.2, 48, 102 */
+static const char *times(char buf[24], uint64_t more, uint64_t less)
+{
+	double ratio = (double)more / (double)(less ? less : 1);
+
+	snprintf(buf, 24, ratio < 10 ? "%.2g" : "%.0f", ratio);
+	return buf;
+}
 
 /* --- ranks ----------------------------------------------------------------------------------------------- */
 
@@ -36,7 +46,7 @@ void say_rank(const struct judge *j, struct verdict_line *l)
 	l->bytes = f.peak - f.median;
 	say(l->text, "Rank %u%s stands out: its peak is %s, ", f.rank, whose_words(whose, f.proc), fmt_bytes(a, f.peak));
 	if ((double)f.peak >= RANK_RATIO * (double)f.median)
-		say(l->text, "%.2g times", (double)f.peak / (double)(f.median ? f.median : 1));
+		say(l->text, "%s times", times(a, f.peak, f.median));
 	else
 		say(l->text, "%u %% above", percent(f.peak - f.median, f.median));
 	say(l->text, " the median of %zu ranks (%s)", f.cnt, fmt_bytes(b, f.median));
@@ -53,14 +63,14 @@ void say_spike(const struct judge *j, struct verdict_line *l)
 {
 	const char *by = facts_of_peak_module(j->r).cnt ? "module" : "op";
 	const struct facts_steps *f = &j->f->steps;
-	char a[24], b[24], whose[TEXT_BYTES_MAX + 40], pid[24] = "";
+	char a[24], b[24], more[24], whose[TEXT_BYTES_MAX + 40], pid[24] = "";
 
 	if (j->f->jobs.cnt > 1) /* steps of others have that number, too */
 		snprintf(pid, sizeof(pid), " --pid %u", f->proc->pid);
 	l->bytes = f->peak - f->median;
-	say(l->text, "Step %" PRIu64 "%s peaks at %s, %.2g times the usual %s", f->proc->highest_step.number,
+	say(l->text, "Step %" PRIu64 "%s peaks at %s, %s times the usual %s", f->proc->highest_step.number,
 	    whose_words(whose, j->f->jobs.cnt > 1 ? f->proc : NULL), fmt_bytes(a, f->peak),
-	    (double)f->peak / (double)(f->median ? f->median : 1), fmt_bytes(b, f->median));
+	    times(more, f->peak, f->median), fmt_bytes(b, f->median));
 	if (f->high > 1)
 		say(l->text, ": %zu of %zu steps are that high", f->high, f->cnt);
 	else
