@@ -19,6 +19,7 @@
 #include <math.h>
 
 #include "base/err.h"
+#include "cmd/cmd.h"
 #include "cmd/options.h"
 #include "cmd/options_table.h"
 #include "cmd/values.h"
@@ -132,6 +133,12 @@ static void parts_of_a_recording(void **state)
 	assert_int_equal(parse(&o, "report a.mtr --at 1s --from 2s", &e), -EINVAL);
 	assert_int_equal(parse(&o, "report a.mtr --rank 1 --pid 2", &e), -EINVAL);
 	assert_int_equal(parse(&o, "report a.mtr --at peak --by symbol", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --pid 3 --by symbol", &e), 0);
+	assert_true(is_of_processes(&o));
+	assert_int_equal(parse(&o, "report a.mtr --rank 3 --by module --phase forward", &e), 0);
+	assert_true(is_of_processes(&o));
+	assert_int_equal(parse(&o, "report a.mtr --pid 3 --by module", &e), 0);
+	assert_false(is_of_processes(&o));
 	assert_int_equal(parse(&o, "report a.mtr --by stack --csv", &e), -EINVAL);
 	assert_int_equal(parse(&o, "report a.mtr --at peak --by stack --csv", &e), 0);
 	assert_int_equal(parse(&o, "report a.mtr --sort size", &e), -EINVAL);

@@ -119,7 +119,8 @@ bool is_of_processes(const struct options *o)
 
 	rest.rank = -1;
 	rest.pids_cnt = 0;
-	return o->cmd == CMD_REPORT && (o->rank >= 0 || o->pids_cnt) && !is_filtered(&rest) && !o->has_by && !o->csv;
+	return o->cmd == CMD_REPORT && (o->rank >= 0 || o->pids_cnt) && !is_filtered(&rest) &&
+	       ((!o->has_by && !o->csv) || o->by == BY_SYMBOL || o->phase); /* which no moment has */
 }
 
 /* A format whose readers depend on the order of its lines has no other. */
