@@ -265,6 +265,20 @@ def test_diff_of_an_attach_and_a_start():
         mt.check(names and all(r["change"].get("live") is None for r in names), f"the end of a job that is over: {names[:2]}")
 
 
+def test_diff_of_some_steps_and_all():
+    """Of a job seen from its start to its end: its averages are those of steps, without its loading and its exit."""
+    with mt.scratch() as d:
+        for name, some in (("a", ("--steps", 3, "--every", "2s")), ("b", ())):
+            mt.ok(mt.memtrace("record", *some, "-o", d / f"{name}.mtr", "--", mt.PYTHON, mt.JOBS / "mlp.py", "--quiet",
+                              "--seconds", 5, timeout=180))
+        mt.check(mt.report(d / "a.mtr")["sampling"]["windows"] >= 2, "it was to be traced now and then")
+        done = mt.ok(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "category", "--json"))
+        rows = {r["name"]: r for r in mt.json.loads(done.stdout)["rows"]}
+        for name in ("cpu PARAMETER", "cpu OPTIMIZER_STATE"):
+            some, all_steps = (rows[name][side]["mean"] for side in "ab")
+            mt.check(abs(some / all_steps - 1) < 0.05, f"{name}: {some} on average of some steps, {all_steps} of all")
+
+
 def test_diff_says_what_does_not_compare():
     job = mt.shared_job("mlp")
     with mt.scratch() as d:

@@ -106,19 +106,16 @@ static int side__scan(struct side *s, struct err *err)
 	r = s->o.by == BY_SYMBOL ? refuse_gaps(rep, s->o.file, err) : 0;
 	s->host = rep->devs_cnt == 1 && rep->devs[0].dev == MT_DEV_HOST;
 	s->out.is_sampled = rep->sampling.is_on;
-	if (s->out.is_sampled) {
-		s->out.from_ns = s->first_ns;
-		s->out.to_ns = s->last_ns;
-		s->out.steps = rep->sampling.steps_traced;
-	}
+	s->out.steps = s->out.is_sampled ? rep->sampling.steps_traced : 0;
 	report__free(rep);
-	if (r < 0 || s->out.is_sampled)
+	if (r < 0)
 		return r;
 	b = s->marks.cnt >= 2 ? &s->marks : &s->optimizer;
-	skip = b->cnt > SKIP_ABOVE ? SKIPPED : 0;
+	skip = b->cnt > SKIP_ABOVE && !s->out.is_sampled ? SKIPPED : 0; /* the first ones may be all that was traced */
 	s->out.from_ns = b->cnt >= 2 ? b->ts_ns[skip] : s->first_ns;
 	s->out.to_ns = b->cnt >= 2 ? b->last_ns : s->last_ns;
-	s->out.steps = b->cnt >= 2 ? b->cnt - 1 - skip : 0;
+	if (!s->out.is_sampled)
+		s->out.steps = b->cnt >= 2 ? b->cnt - 1 - skip : 0;
 	return 0;
 }
 
