@@ -232,8 +232,8 @@ static bool suspect__has_caught(const struct suspect *s, const struct model *m, 
 
 	if (c->pid != s->settled.key.pid)
 		return false;
-	if (c->row)
-		return is_over && c->row == s->row + 1 && c->freed_tick == s->proc->clock.tick;
+	if (c->is_freed)
+		return is_over && growth_key__is(&c->place, &s->settled.key) && c->freed_tick == s->proc->clock.tick;
 	b = blocks__find(m->blocks, c->pid, c->dev, c->ptr);
 	return b && b->id == c->id && growth__row_of(&m->growth, b, 0) == &m->growth.rows[s->row];
 }

@@ -27,7 +27,7 @@ static void model__caught_freed(struct model *m, const struct block *b, const st
 {
 	const struct growth_row *row = p && p->listed && b->id < p->clock.young_id ? growth__row_of(&m->growth, b, 0) : NULL;
 
-	caught__freed(&m->caught, b->id, row ? (uint32_t)(row - m->growth.rows) + 1 : 0, row ? p->clock.tick : 0);
+	caught__freed(&m->caught, b->id, row ? &row->key : NULL, row ? p->clock.tick : 0);
 }
 
 /* A block ended; b is a copy, already out of the table. `p`: its process, if listed. Where it was allocated; 0: not known. */

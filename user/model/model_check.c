@@ -61,9 +61,9 @@ static void caught__check(const struct model *m)
 		const struct caught_block *c = caught__at(&m->caught, i);
 		const struct block *b = blocks__find(m->blocks, c->pid, c->dev, c->ptr);
 
-		mt_check(c->row ? c->row <= m->growth.cnt && !(b && b->id == c->id) : b && b->id == c->id);
+		mt_check(c->is_freed != (b && b->id == c->id));
 		mt_check(stackset__has(&m->stacks, c->node));
-		freed += c->row != 0;
+		freed += c->is_freed;
 	}
 	mt_check(freed == m->caught.freed);
 }

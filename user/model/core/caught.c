@@ -42,17 +42,18 @@ static void caught__add(struct caught *c, const struct caught_waiting *w, uint64
 		*b = (struct caught_block){ .id = id, .ptr = w->ptr, .pid = w->pid, .node = w->node, .dev = w->dev };
 }
 
-void caught__freed(struct caught *c, uint64_t id, uint32_t row, uint64_t tick)
+void caught__freed(struct caught *c, uint64_t id, const struct growth_key *place, uint64_t tick)
 {
 	struct caught_block *b = c->blocks.cnt ? map__find(&c->blocks, id) : NULL;
 
-	if (!b || b->row)
+	if (!b || b->is_freed)
 		return;
-	if (!row) {
+	if (!place) {
 		map__remove(&c->blocks, b);
 		return;
 	}
-	b->row = row;
+	b->is_freed = true;
+	b->place = *place;
 	b->freed_tick = tick;
 	c->freed++;
 }
@@ -62,7 +63,7 @@ void caught__forget(struct caught *c, uint32_t pid)
 	for (uint32_t i = c->blocks.cnt; i-- > 0 && c->freed;) {
 		struct caught_block *b = map__at(&c->blocks, i);
 
-		if (!b->row || (pid && b->pid != pid))
+		if (!b->is_freed || (pid && b->pid != pid))
 			continue;
 		map__remove(&c->blocks, b);
 		c->freed--;

@@ -8,11 +8,13 @@
 #ifndef MT_MODEL_CAUGHT_H
 #define MT_MODEL_CAUGHT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/map.h"
 #include "event/event.h"
+#include "model/core/growth.h"
 
 #define CAUGHT_MAX 4096
 #define CAUGHT_WAITING_MAX 16
@@ -24,8 +26,9 @@ struct caught_block {
 	uint64_t ptr;
 	uint32_t pid, node; /* node: of the tree of stacks */
 	uint8_t dev;
-	uint32_t row;	     /* of growth, which it was freed in, from 1 on; 0: it lives */
-	uint64_t freed_tick; /* … after this boundary */
+	bool is_freed;	     /* … after this boundary, and was of this place: */
+	uint64_t freed_tick;
+	struct growth_key place;
 };
 
 /* Reported just before its block is allocated. */
@@ -49,8 +52,8 @@ void caught__done(struct caught *c);
 void caught__reported(struct caught *c, const struct event *ev);
 /* b is allocated, and has its id: keeps it if it was reported. */
 void caught__allocated(struct caught *c, const struct block *b);
-/* row: of growth, from 1 on, if it lived at the last boundary, the tick-th one; else 0, and it is forgotten. */
-void caught__freed(struct caught *c, uint64_t id, uint32_t row, uint64_t tick);
+/* place: if it lived at the last boundary, the tick-th one; else NULL, and it is forgotten. */
+void caught__freed(struct caught *c, uint64_t id, const struct growth_key *place, uint64_t tick);
 void caught__forget(struct caught *c, uint32_t pid); /* its freed ones; 0: all of them */
 uint32_t caught__of(const struct caught *c, uint64_t id); /* its node; 0: not caught */
 static inline const struct caught_block *caught__at(const struct caught *c, uint32_t number) /* of blocks.cnt */
