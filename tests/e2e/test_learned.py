@@ -78,7 +78,7 @@ def check_page(full, folder):
             live += sum(then.values())
             cnt += 1
     mt.note(f"page: {cnt} moments in {len(seen)} gaps, {wrong / max(live, 1):.2%} of their bytes have another category")
-    mt.check(cnt > 100 and wrong <= (1 - RIGHT) * live, f"{wrong} of {live} bytes in {cnt} moments")
+    mt.check(cnt > 20 * len(seen) and wrong <= (1 - RIGHT) * live, f"{wrong} of {live} bytes in {cnt} moments")
 
 
 def held(path, time_ns, start_ns, *options):

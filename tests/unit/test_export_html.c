@@ -163,13 +163,12 @@ static void test_moments_in_gaps(void **state)
 }
 
 /* Where allocations are seen in a gap, moments are kept with what was learned; peaks and what was traced are without it. */
-static void test_moments_that_are_learned(void **state)
+static void check_learned(uint32_t near)
 {
-	struct moments *m = moments__new(&(struct moments_opts){ 0, 1000, 100, 0, 0 });
+	struct moments *m = moments__new(&(struct moments_opts){ 0, 1000, 100, 400, near });
 	const struct moment *list;
 	size_t cnt;
 
-	(void)state;
 	moments__move(m, 5, CAT_MAX, CAT_INPUT, 10);
 	moments__gap(m, 100, 1, 300);
 	moments__learned(m, CAT_UNKNOWN, CAT_GRADIENT, 50);
@@ -192,6 +191,14 @@ static void test_moments_that_are_learned(void **state)
 	assert_int_equal(list[4].ts_ns, 500);
 	assert_int_equal(list[4].live, 11);
 	moments__free(m);
+}
+
+static void test_moments_that_are_learned(void **state)
+{
+	(void)state;
+	check_learned(0);
+	check_learned(1); /* some traced ones are near the peak, all of them */
+	check_learned(50);
 }
 
 /* A moment that is asked for is there, though it is neither first nor last, lowest nor highest; and once. */

@@ -123,6 +123,7 @@ static struct moment moments__likely(const struct moments *m)
 {
 	struct moment ret = m->now;
 
+	ret.in_gap = 1;
 	for (unsigned c = 0; c < CAT_MAX; c++)
 		ret.cats[c] += m->learned[c];
 	return ret;
@@ -244,13 +245,19 @@ const struct moment *moments__end(struct moments *m, size_t *ret_cnt)
 		m->merged = calloc(m->list_cnt + near_cnt, sizeof(*m->merged));
 	if (!m->merged)
 		return NULL;
-	for (size_t i = 0; i < m->list_cnt && m->list[i].ts_ns < from; i++)
-		m->merged[at++] = m->list[i];
-	for (size_t i = 0; i < near_cnt; i++)
-		m->merged[at++] = *moments__near_at(m, i);
-	for (size_t i = 0; i < m->list_cnt; i++)
-		if (m->list[i].ts_ns > to)
-			m->merged[at++] = m->list[i];
+	/* Of the time in between all traced ones are near: from the list come those in gaps. */
+	for (size_t i = 0, near = 0; i < m->list_cnt || near < near_cnt;) {
+		const struct moment *listed = i < m->list_cnt ? &m->list[i] : NULL;
+
+		if (listed && !listed->in_gap && listed->ts_ns >= from && listed->ts_ns <= to) {
+			i++;
+		} else if (!listed || (near < near_cnt && moments__near_at(m, near)->ts_ns <= listed->ts_ns)) {
+			m->merged[at++] = *moments__near_at(m, near++);
+		} else {
+			m->merged[at++] = *listed;
+			i++;
+		}
+	}
 	*ret_cnt = at;
 	return m->merged;
 }

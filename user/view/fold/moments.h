@@ -7,7 +7,7 @@
  *
  * Moments in gaps (moments__gap) have four places of their own in a bucket: they do not displace what was traced.
  *
- * A time that goes back counts as the last one. Holds at most 8 × buckets + 2 × near + 1 moments of 120 bytes.
+ * A time that goes back counts as the last one. Holds at most 8 × buckets + 2 × near + 1 moments of 128 bytes.
  */
 #ifndef MT_VIEW_FOLD_MOMENTS_H
 #define MT_VIEW_FOLD_MOMENTS_H
@@ -19,6 +19,7 @@
 struct moment {
 	uint64_t ts_ns, live;
 	uint64_t cats[CAT_MAX];
+	uint64_t in_gap; /* 1: it is; a word of its own, because moments are compared byte by byte */
 };
 
 struct moments_opts {
