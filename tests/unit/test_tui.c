@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,77 @@
 #include "base/text.h"
 #include "unit/view_fix.h"
 #include "view/tui/chart.h"
+#include "view/tui/palette.h"
 #include "view/tui/pick.h"
 #include "view/tui/screen.h"
 #include "view/tui/table.h"
 
 #define S 1000000000ull
+
+/* --- colours ------------------------------------------------------------------------------------------- */
+
+static double linear(unsigned v)
+{
+	double c = v / 255.0;
+
+	return c <= 0.03928 ? c / 12.92 : pow((c + 0.055) / 1.055, 2.4);
+}
+
+/* Relative luminance (WCAG 2.2) of red, green and blue. */
+static double luminance(unsigned r, unsigned g, unsigned b)
+{
+	return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+}
+
+/* Of one of xterm's 256, from 16 on: a cube of six by six by six, then 24 greys. */
+static double luminance_of(short color)
+{
+	static const unsigned steps[] = { 0, 95, 135, 175, 215, 255 };
+	unsigned i = (unsigned)color - 16;
+
+	assert_in_range(color, 16, 255);
+	if (color >= 232)
+		return luminance(8 + 10 * ((unsigned)color - 232), 8 + 10 * ((unsigned)color - 232), 8 + 10 * ((unsigned)color - 232));
+	return luminance(steps[i / 36], steps[i / 6 % 6], steps[i % 6]);
+}
+
+static double contrast(double a, double b)
+{
+	return ((a > b ? a : b) + 0.05) / ((a > b ? b : a) + 0.05);
+}
+
+static void test_contrast(void **state)
+{
+	const double grounds[] = { luminance(0x1e, 0x1e, 0x1e), 1 };
+
+	(void)state;
+	for (int is_light = 0; is_light < 2; is_light++) {
+		const struct palette_color *p = palette_of(is_light);
+
+		for (unsigned s = 0; s < TUI_STYLES; s++) {
+			double ground = p[s].bg == PALETTE_NONE ? grounds[is_light] : luminance_of(p[s].bg);
+			double got = p[s].fg == PALETTE_NONE ? 21 : contrast(luminance_of(p[s].fg), ground);
+
+			if (got < (palette_is_area((enum tui_style)s) ? 3 : 4.5))
+				fail_msg("style %u, light %d: %.2f", s, is_light, got);
+		}
+	}
+	assert_true(contrast(luminance_of(palette_selected.fg), luminance_of(palette_selected.bg)) >= 4.5);
+}
+
+static void test_light_or_dark(void **state)
+{
+	static const struct {
+		const char *text;
+		int is_light;
+	} all[] = { { NULL, 0 }, { "", 0 }, { "15;0", 0 }, { "0;15", 1 }, { "0;default;15", 1 }, { "15;default;0", 0 }, { "0;7", 1 },
+		    { "7;8", 0 }, { "default;default", 0 }, { "0;", 0 }, { ";15", 1 }, { "0;-1", 0 }, { "0;15x", 0 }, { "15", 0 },
+		    { "0;99999999999999999999", 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		assert_int_equal(palette_is_light(all[i].text), all[i].is_light);
+}
 
 /* --- layout ------------------------------------------------------------------------------------------- */
 
@@ -1353,6 +1420,8 @@ static void test_any_size_any_key_any_target(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_contrast),
+		cmocka_unit_test(test_light_or_dark),
 		cmocka_unit_test(test_layout_never_overlaps), cmocka_unit_test(test_layout_of_the_usual_terminal),
 		cmocka_unit_test(test_hist_keeps_the_fullest_whole), cmocka_unit_test(test_hist_is_bounded_and_reaches_back),
 		cmocka_unit_test(test_scale_is_round), cmocka_unit_test(test_column_stacks),

@@ -269,5 +269,6 @@ void options_man(FILE *out, const char *version)
 	      "both: lines of option = value, by long names without \\-\\-; of options without a value yes or no. A file "
 	      "that others could have written is passed over; root reads root's alone, and under sudo the first one alone. "
 	      "\\-\\-no\\-config reads none\n", out);
-	fputs(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nset and not empty: no colour\n", out);
+	fputs(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nset and not empty: no colour\n"
+	      ".TP\n.B COLORFGBG\n0;15: the terminal has a light ground, for the terminal interface (sudo drops it)\n", out);
 }

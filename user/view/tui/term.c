@@ -13,56 +13,56 @@
 #include <unistd.h>
 
 #include "view/tui/canvas.h"
+#include "view/tui/palette.h"
 #include "view/tui/ui.h"
 
 #include <curses.h> /* last: with <term.h> it defines plain words as macros */
 #include <term.h>
 
 #define ESC_DELAY_MS 25 /* how long an Esc may be the beginning of an arrow key */
-#define COLOR_NONE (-1)
+#define COLOR_NONE PALETTE_NONE
 
-/* Of each style: its colour in a palette of 256, in one of 8, and what stands for it without any. */
+/* Of each style: its colour of 8 (of 256: palette.h), and what stands for it without any. */
 static const struct style_look {
-	short fg, bg, fg8, bg8;
+	short fg8, bg8;
 	attr_t attr, attr_plain;
 } looks[TUI_STYLES] = {
-	[TUI_PLAIN] = { COLOR_NONE, COLOR_NONE, COLOR_NONE, COLOR_NONE, 0, 0 },
-	[TUI_DIM] = { 244, COLOR_NONE, COLOR_NONE, COLOR_NONE, 0, A_DIM },
-	[TUI_BOLD] = { COLOR_NONE, COLOR_NONE, COLOR_NONE, COLOR_NONE, A_BOLD, A_BOLD },
-	[TUI_TITLE] = { 252, 236, COLOR_WHITE, COLOR_BLUE, 0, A_REVERSE },
-	[TUI_TAB] = { 244, COLOR_NONE, COLOR_NONE, COLOR_NONE, 0, 0 },
-	[TUI_TAB_ON] = { 255, 24, COLOR_WHITE, COLOR_BLUE, A_BOLD, A_REVERSE },
-	[TUI_HEAD] = { 244, COLOR_NONE, COLOR_NONE, COLOR_NONE, 0, A_DIM },
-	[TUI_HEAD_ON] = { 74, COLOR_NONE, COLOR_CYAN, COLOR_NONE, A_BOLD, A_BOLD },
-	[TUI_KEY] = { 74, COLOR_NONE, COLOR_CYAN, COLOR_NONE, 0, A_BOLD },
-	[TUI_GOOD] = { 71, COLOR_NONE, COLOR_GREEN, COLOR_NONE, 0, 0 },
-	[TUI_WARN] = { 172, COLOR_NONE, COLOR_YELLOW, COLOR_NONE, A_BOLD, A_BOLD },
-	[TUI_BAD] = { 167, COLOR_NONE, COLOR_RED, COLOR_NONE, A_BOLD, A_BOLD },
-	[TUI_BAR] = { 67, COLOR_NONE, COLOR_BLUE, COLOR_NONE, 0, 0 },
-	[TUI_MARK] = { 172, COLOR_NONE, COLOR_YELLOW, COLOR_NONE, A_BOLD, A_BOLD },
-	[TUI_LIVE] = { 67, COLOR_NONE, COLOR_BLUE, COLOR_NONE, 0, 0 },
-	[TUI_ENVELOPE] = { 240, COLOR_NONE, COLOR_WHITE, COLOR_NONE, 0, A_DIM },
-	[TUI_CAT0 + CAT_UNKNOWN] = { 246, COLOR_NONE, COLOR_WHITE, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_PARAMETER] = { 67, COLOR_NONE, COLOR_BLUE, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_OPTIMIZER_STATE] = { 97, COLOR_NONE, COLOR_MAGENTA, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_INPUT] = { 73, COLOR_NONE, COLOR_CYAN, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_TEMPORARY] = { 144, COLOR_NONE, COLOR_WHITE, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_ACTIVATION] = { 179, COLOR_NONE, COLOR_YELLOW, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_GRADIENT] = { 107, COLOR_NONE, COLOR_GREEN, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_AUTOGRAD_DETAIL] = { 131, COLOR_NONE, COLOR_RED, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_FROZEN] = { 60, COLOR_NONE, COLOR_BLUE, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_BUFFER] = { 66, COLOR_NONE, COLOR_CYAN, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_DATALOADER] = { 37, COLOR_NONE, COLOR_CYAN, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_COMMUNICATION] = { 168, COLOR_NONE, COLOR_MAGENTA, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_WORKSPACE] = { 138, COLOR_NONE, COLOR_RED, COLOR_NONE, 0, 0 },
-	[TUI_CAT0 + CAT_UNSHARDED] = { 110, COLOR_NONE, COLOR_BLUE, COLOR_NONE, 0, 0 },
+	[TUI_PLAIN] = { COLOR_NONE, COLOR_NONE, 0, 0 },
+	[TUI_DIM] = { COLOR_NONE, COLOR_NONE, 0, A_DIM },
+	[TUI_BOLD] = { COLOR_NONE, COLOR_NONE, A_BOLD, A_BOLD },
+	[TUI_TITLE] = { COLOR_WHITE, COLOR_BLUE, 0, A_REVERSE },
+	[TUI_TAB] = { COLOR_NONE, COLOR_NONE, 0, 0 },
+	[TUI_TAB_ON] = { COLOR_WHITE, COLOR_BLUE, A_BOLD, A_REVERSE },
+	[TUI_HEAD] = { COLOR_NONE, COLOR_NONE, 0, A_DIM },
+	[TUI_HEAD_ON] = { COLOR_CYAN, COLOR_NONE, A_BOLD, A_BOLD },
+	[TUI_KEY] = { COLOR_CYAN, COLOR_NONE, 0, A_BOLD },
+	[TUI_GOOD] = { COLOR_GREEN, COLOR_NONE, 0, 0 },
+	[TUI_WARN] = { COLOR_YELLOW, COLOR_NONE, A_BOLD, A_BOLD },
+	[TUI_BAD] = { COLOR_RED, COLOR_NONE, A_BOLD, A_BOLD },
+	[TUI_BAR] = { COLOR_BLUE, COLOR_NONE, 0, 0 },
+	[TUI_MARK] = { COLOR_YELLOW, COLOR_NONE, A_BOLD, A_BOLD },
+	[TUI_LIVE] = { COLOR_BLUE, COLOR_NONE, 0, 0 },
+	[TUI_ENVELOPE] = { COLOR_WHITE, COLOR_NONE, 0, A_DIM },
+	[TUI_CAT0 + CAT_UNKNOWN] = { COLOR_WHITE, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_PARAMETER] = { COLOR_BLUE, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_OPTIMIZER_STATE] = { COLOR_MAGENTA, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_INPUT] = { COLOR_CYAN, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_TEMPORARY] = { COLOR_WHITE, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_ACTIVATION] = { COLOR_YELLOW, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_GRADIENT] = { COLOR_GREEN, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_AUTOGRAD_DETAIL] = { COLOR_RED, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_FROZEN] = { COLOR_BLUE, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_BUFFER] = { COLOR_CYAN, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_DATALOADER] = { COLOR_CYAN, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_COMMUNICATION] = { COLOR_MAGENTA, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_WORKSPACE] = { COLOR_RED, COLOR_NONE, 0, 0 },
+	[TUI_CAT0 + CAT_UNSHARDED] = { COLOR_BLUE, COLOR_NONE, 0, 0 },
 };
-#define SELECT_FG 255
-#define SELECT_BG 24
 
 static struct {
 	SCREEN *screen;
 	int has_color, is_256;
+	const struct palette_color *palette;
 	short pairs[TUI_STYLES][TUI_STYLES + 1]; /* by style and background; the last: selected */
 	short pairs_cnt;
 	struct termios before;
@@ -168,6 +168,7 @@ int tui_term_open(int want_color)
 	curs_set(0);
 	term.has_color = want_color && has_colors() && start_color() == OK;
 	term.is_256 = COLORS >= 256;
+	term.palette = palette_of(palette_is_light(getenv("COLORFGBG")));
 	term.pairs_cnt = 0;
 	memset(term.pairs, 0, sizeof(term.pairs));
 	if (term.has_color)
@@ -207,23 +208,34 @@ int tui_term_has_eighths(void)
 
 /* --- show ------------------------------------------------------------------------------------------------- */
 
+static struct palette_color color_of(uint8_t style)
+{
+	return term.is_256 ? term.palette[style] : (struct palette_color){ looks[style].fg8, looks[style].bg8 };
+}
+
+/* behind: a style, or TUI_STYLES: selected. */
+static struct palette_color colors_of(uint8_t style, unsigned behind)
+{
+	struct palette_color ret = color_of(style);
+	struct palette_color selected = term.is_256 ? palette_selected : (struct palette_color){ COLOR_WHITE, COLOR_BLUE };
+
+	if (behind == TUI_STYLES)
+		return (struct palette_color){ palette_is_area(style) && term.is_256 ? ret.fg : selected.fg, selected.bg };
+	if (behind)
+		ret.bg = color_of((uint8_t)behind).fg;
+	return ret;
+}
+
 static short color_pair(uint8_t style, unsigned behind)
 {
-	const struct style_look *l = &looks[style];
-	short fg = term.is_256 ? l->fg : l->fg8, bg = term.is_256 ? l->bg : l->bg8;
+	struct palette_color c = colors_of(style, behind);
 	short *pair = &term.pairs[style][behind];
 
 	if (*pair)
 		return *pair;
-	if (behind == TUI_STYLES) {
-		bg = term.is_256 ? SELECT_BG : COLOR_BLUE;
-		fg = fg == COLOR_NONE || !term.is_256 || style == TUI_DIM ? term.is_256 ? SELECT_FG : COLOR_WHITE : fg;
-	} else if (behind) {
-		bg = term.is_256 ? looks[behind].fg : looks[behind].fg8;
-	}
-	if (fg == COLOR_NONE && bg == COLOR_NONE)
+	if (c.fg == COLOR_NONE && c.bg == COLOR_NONE)
 		return 0;
-	if (term.pairs_cnt + 1 >= COLOR_PAIRS || init_pair((short)(term.pairs_cnt + 1), fg, bg) != OK)
+	if (term.pairs_cnt + 1 >= COLOR_PAIRS || init_pair((short)(term.pairs_cnt + 1), c.fg, c.bg) != OK)
 		return 0;
 	return *pair = ++term.pairs_cnt;
 }
