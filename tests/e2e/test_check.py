@@ -140,7 +140,7 @@ def check_screen_of_one(path, pid):
         tui.keys("[")  # a moment that is read again, of it alone
         tui.wait(r"category +then +at peak.*[\d.]+ m?s(, step \d+)?: [\d.]+ [KM]?i?B")
         tui.keys("9")
-        mt.check(len(re.findall(r"^ +\d+ /.* (running|detached) ", tui.still().split("9 Processes")[1], re.M)) == 1, tui.screen())
+        mt.check(len(re.findall(r"^ +\d+ .* (running|detached) ", tui.still().split("9 Processes")[1], re.M)) == 1, tui.screen())
         tui.keys("q")
         mt.check(tui.check_restored() == 0, tui.history())
 

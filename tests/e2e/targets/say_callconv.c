@@ -20,7 +20,7 @@ static int each(void *ctx, const struct elf_sym *sym)
 	static const char prefix[] = "_ZN2at4_ops";
 	struct mt_flow_spec spec = { 0 };
 	struct schema s;
-	struct text text;
+	struct schema_text text;
 	char *name;
 	long n;
 	int r;
