@@ -129,6 +129,7 @@ check-promises: ## ... and what the documents promise beyond that: slow tests, k
 		'tests/part soak $(MAKE) --no-print-directory check-soak' | tests/abreast
 	@tests/part slow-alone tests/e2e/run --slow --part alone
 	@tests/part versions tests/versions/run check.
+	@tests/part viewers-newest $(MAKE) --no-print-directory check-snapshot-newest
 	@tests/part faults tests/faults/run --slow
 	@tests/part
 promises-build: gpu-stub targets $(B)/tests/soak_model $(B)/vm/prog_insns

@@ -36,6 +36,8 @@ def test_parts_that_passed_and_that_failed():
         mt.check(sorted(rows) == [("one", "failed", "def"), ("one", "passed", "abc"), ("three", "failed", "abc"), ("two", "failed", "abc"),
                                   ("two", "passed", "ghi")], f"{rows}")
         mt.check("old" in said([PART], 0, **env) and len(said([PART], 0, **env).splitlines()) == 5, "what there is")
+        said([PART, "four", "echo", "skip p.q (0.1 s): no GPU"], 0, **env)
+        mt.check([r["result"] for r in kept.read(table) if r["part"] == "four"] == ["passed, skipped: p.q"], "what was skipped did not pass")
 
 
 def test_parts_that_are_asked_for():
