@@ -190,8 +190,11 @@ static bool is_of_module(const struct sieve *s, const struct tl_event *alloc)
 
 bool sieve__is_made(const struct sieve *s, const struct tl_event *ev)
 {
-	struct tl_event likely = tl_likely(ev);
+	struct tl_event likely;
 
+	if (!s->op && !s->module)
+		return true;
+	likely = tl_likely(ev);
 	return (!s->op || op_is_wanted(s->op, names__get(s->names, likely.op))) && (!s->module || is_of_module(s, &likely));
 }
 
@@ -213,13 +216,14 @@ static bool is_category_of(const struct sieve *s, uint64_t id, uint32_t version)
 }
 
 /* For fn the block begins at that time, as a preexisting one. */
-static int tell_late(struct live_row *row, uint64_t ts_ns, timeline_fn fn, void *ctx)
+static int tell_late(const struct sieve *s, struct live_row *row, uint64_t ts_ns, timeline_fn fn, void *ctx)
 {
 	struct tl_event late = row->alloc;
 
 	late.kind = TL_PREEXISTING;
-	late.learned = late.learned ? &row->learned : NULL;
 	late.ts_ns = ts_ns;
+	if (late.learned) /* what was measured since then counts */
+		late.learned = !s->labels || category_is_none(labels__get(s->labels, row->id, late.version)) ? &row->learned : NULL;
 	row->is_out = true;
 	return fn(ctx, &late);
 }
@@ -261,7 +265,7 @@ static int open_span(struct sieve *s, timeline_fn fn, void *ctx)
 	qsort(rows, s->live.cnt, sizeof(*rows), u64_cmp);
 	for (uint32_t i = 0, cnt = s->live.cnt; i < cnt && !r; i++)
 		if (is_category_of(s, rows[i].id, rows[i].alloc.version))
-			r = tell_late(map__find(&s->live, rows[i].id), s->span.from_ns, fn, ctx);
+			r = tell_late(s, map__find(&s->live, rows[i].id), s->span.from_ns, fn, ctx);
 	free(rows);
 	return r ? r : tell_totals(s, fn, ctx);
 }
@@ -294,11 +298,12 @@ static int on_version(struct sieve *s, struct live_row *row, const struct tl_eve
 	if (row->is_out && is_wanted)
 		return fn(ctx, ev);
 	if (!row->is_out)
-		return is_wanted ? tell_late(row, ev->ts_ns, fn, ctx) : 0;
+		return is_wanted ? tell_late(s, row, ev->ts_ns, fn, ctx) : 0;
 	row->is_out = false;
 	ends.kind = TL_DESTROY;
 	ends.version = ev->version - 1;
 	ends.depth = UINT8_MAX; /* unknown: how many frames are open */
+	ends.learned = row->alloc.learned ? &row->learned : NULL;
 	return fn(ctx, &ends);
 }
 
