@@ -44,6 +44,18 @@ static void fill_std_fds(void)
 		(void)close(fd);
 }
 
+/* A table that only a file of defaults asks for gives way to the usual one. */
+static int run(struct options *o, struct err *err)
+{
+	int r = commands[o->cmd](o, err);
+
+	if (r != -NO_TABLE || o->by == BY_OP || o->has_by || o->flow)
+		return r;
+	log_warn("%s; by operator instead of the default --by", err->msg);
+	o->by = BY_OP;
+	return commands[o->cmd](o, err);
+}
+
 int main(int argc, char **argv)
 {
 	static struct options o; /* large */
@@ -75,11 +87,6 @@ int main(int argc, char **argv)
 	if (!r)
 		r = offline_drop(&o, &err);
 	if (!r)
-		r = commands[o.cmd](&o, &err);
-	if (r == -ENODATA && o.by != BY_OP && !o.has_by && (o.cmd == CMD_REPORT || o.cmd == CMD_DIFF)) {
-		log_warn("%s: by op, not by the table that is the default", err.msg);
-		o.by = BY_OP;
-		r = commands[o.cmd](&o, &err);
-	}
+		r = run(&o, &err);
 	return r < 0 ? fail(&err, r == -ECANCELED ? EXIT_OVERHEAD : EXIT_FAILED) : r;
 }

@@ -111,7 +111,10 @@ def test_standard_streams():
         (tmp / "memtrace/config").write_text("by = rank\n")  # which this recording does not have
         env = {k: v for k, v in os.environ.items() if k != "SUDO_UID"} | {"XDG_CONFIG_HOME": str(tmp)}
         done = subprocess.run([mt.MEMTRACE, "report", str(path)], env=env, capture_output=True, timeout=mt.guard(), check=False)
-        mt.check(done.returncode == 0 and b"by op, not by" in done.stderr and b"By category" in done.stdout, f"{done}")
+        mt.check(done.returncode == 0 and b"by operator instead" in done.stderr and b"By category" in done.stdout, f"{done}")
+        for args, words in ((["-"], b"nothing came through standard input"), ([str(path), "--rank", "9"], b"has no rank 9")):  # of what else fails
+            done = subprocess.run([mt.MEMTRACE, "report", *args], env=env, input=b"", capture_output=True, timeout=mt.guard(), check=False)
+            mt.check(done.returncode == 1 and words in done.stderr and b"instead" not in done.stderr, f"{args}: {done}")
 
         mt.check(file("export", path, "--to", "csv").stdout == file("export", path, "--to", "csv", "-o", "-").stdout, "to stdout")
         mt.expect_failure(mt.memtrace("export", path, "--to", "pprof"), 2, "-o OUT is missing", "no text")

@@ -8,6 +8,7 @@
 #ifndef MT_CMD_CMD_H
 #define MT_CMD_CMD_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include "cmd/options.h"
@@ -19,6 +20,8 @@ struct replay_end;
 struct report;
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3, EXIT_OVERHEAD = 4, EXIT_LIMIT = 5 };
+
+#define NO_TABLE ENXIO /* -errno of a report that has no rows for its --by, though it may have other tables (main.c) */
 
 int cmd_live(const struct options *o, struct err *err);
 int cmd_record(const struct options *o, struct err *err);
@@ -58,7 +61,7 @@ const char *rights_names(uint64_t missing, char *buf, size_t size);
 /* 0, or -EPERM with the way out. */
 int rights_check(struct err *err);
 
-/* What they say of the recording o->file: all is borrowed from *o. */
+/* The part of a recording that the options ask for: all is borrowed from *o. */
 struct selection selection_of(const struct options *o);
 /* The same options for o->file_b, the second of two recordings, as if it were the first. */
 struct options options_of_second(const struct options *o);

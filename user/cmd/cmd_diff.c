@@ -281,7 +281,7 @@ static int no_rows(const struct options *o, const struct diff_side *s, struct er
 
 	if (a && b)
 		return 0;
-	err_set(err, -ENODATA, "%s has no %s", a ? o->file_b : o->file,
+	err_set(err, -NO_TABLE, "%s has no %s", a ? o->file_b : o->file,
 		o->by == BY_MODULE ? "modules" : o->by == BY_NAME ? "named tensors" : "ranks");
 	return err_hint(err, "--by op and --by category compare without");
 }
@@ -320,7 +320,7 @@ static int no_categories(const struct options *o, const struct diff_side *s, str
 {
 	if (o->by != BY_CATEGORY || (s[0].end->has_flow && s[1].end->has_flow))
 		return 0;
-	err_set(err, -ENODATA, "%s has no data flow", s[0].end->has_flow ? o->file_b : o->file);
+	err_set(err, -NO_TABLE, "%s has no data flow", s[0].end->has_flow ? o->file_b : o->file);
 	return err_hint(err, "categories need recordings with the source flow: --by op compares without");
 }
 
@@ -332,9 +332,9 @@ static int no_stacks(const struct options *o, const struct diff_side *s, struct 
 	if (o->by != BY_STACK || (a && b))
 		return 0;
 	if (!a && !b)
-		err_set(err, -ENODATA, "neither %s nor %s has stacks", o->file, o->file_b);
+		err_set(err, -NO_TABLE, "neither %s nor %s has stacks", o->file, o->file_b);
 	else
-		err_set(err, -ENODATA, "%s has no stacks", a ? o->file_b : o->file);
+		err_set(err, -NO_TABLE, "%s has no stacks", a ? o->file_b : o->file);
 	return err_hint(err, "stacks need recordings with --stacks, and blocks that reach its --stack-size (default %s): "
 			"--by op compares without", fmt_bytes(size, STACK_SIZE_DEFAULT));
 }

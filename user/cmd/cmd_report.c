@@ -16,7 +16,7 @@
 
 static int no_flow(const struct options *o, const struct replay_end *end, struct err *err)
 {
-	err_set(err, -ENODATA, "%s has no data flow", o->file);
+	err_set(err, -NO_TABLE, "%s has no data flow", o->file);
 	if (end->is_missing)
 		return err_hint(err, "its end is missing, and no node comes before; record again, or wait for more");
 	return err_hint(err, "record without --probes, or with framework,flow,regions, while the job works on tensors");
@@ -104,7 +104,7 @@ static int by_rank_report(const struct by_rank *b, struct report *rep)
 		return err_set(b->err, r, "making the report: %s", strerror(-r));
 	if (rep->ranks->cnt)
 		return 0;
-	err_set(b->err, -ENODATA, "no process of %s has a rank", b->o->file);
+	err_set(b->err, -NO_TABLE, "no process of %s has a rank", b->o->file);
 	return err_hint(b->err, "torchrun, MPI and SLURM put one into the environment (RANK, SLURM_PROCID …); "
 				"--by process shows all");
 }

@@ -37,7 +37,7 @@ enum { LIST, VERDICT, PEAK, TOP, AT_MOMENT, DIFF, TOOLS };
 
 /* report --json's names of the tables that `top` can name, in the order of its words. */
 static const char top_words[] = "op module name region process rank stack symbol leak saved compile";
-static const char top_keys[] = "ops modules names regions processes ranks stacks symbols leaks saved compiles";
+static const char top_keys[] = "ops modules names regions processes ranks stacks coverage leaks saved compiles";
 
 static const struct mcp_tool tools[TOOLS] = {
 	[LIST] = { "list_recordings",
@@ -394,8 +394,9 @@ static int call__argv(struct call *c, struct err *err)
 	call__option(c, "rank", "--rank");
 	call__option(c, "pid", "--pid");
 	call__pids(c);
-	if (tool == DIFF || (tool == TOP && !is_chosen && is_listed("rank stack symbol", call__value(c, "by"))))
-		call__option(c, "by", "--by"); /* of a chosen process it would be of one moment */
+	/* of a chosen process another table would be of one moment */
+	if (tool == DIFF || (tool == TOP && is_listed(is_chosen ? "symbol" : "rank stack symbol", call__value(c, "by"))))
+		call__option(c, "by", "--by");
 	return r;
 }
 

@@ -459,7 +459,7 @@ static int has_output(struct options *o, struct err *err)
 					 "memtrace export F.mtr --to %s -o OUT (- is the terminal), or … | less", o->format);
 }
 
-/* A table of a file of defaults, which nobody has asked for now, keeps nobody from a command that does not have it. */
+/* A default --by that this command does not have gives way to op. */
 static void drop_default_table(struct options *o)
 {
 	bool traces = is_tracing(o), flow = o->sources & SRC_FLOW, ops = o->sources & SRC_OPS;
@@ -513,7 +513,7 @@ static int asks_for_no_config(int argc, char *const *argv)
 
 static int parse(struct options *o, int argc, char *const *argv, int with_config, struct err *err);
 
-/* The user has typed one of two options that do not go together, at most: it is said where the other one is. */
+/* Of two options that exclude each other one at most was typed: the message says that the other one is a default. */
 static void blame_config(int argc, char *const *argv, struct err *err)
 {
 	struct options *typed = malloc(sizeof(*typed));

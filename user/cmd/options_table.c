@@ -506,8 +506,8 @@ FLAG(on_no_config, config_cnt, o->config_cnt) /* options.c has looked for it bef
 
 const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
-	{ "--at", 0, "WHEN", "who held memory at one moment: a time since the start (12.5s), 'step N' (the highest moment of "
-	  "that step), or peak; an export: that step alone (html, sqlite: all, with that moment)",
+	{ "--at", 0, "WHEN", "who held memory at one moment: a time since the start (12.5s), 'step N' or step:N (the "
+	  "highest moment of that step), or peak; an export: that step alone (html, sqlite: all, with that moment)",
 	  REPORT | EXPORT, on_at, "peak" },
 	{ "--from", 0, "WHEN", "only what was after this, WHEN as for --at: a step counts from its start, peak from the start "
 	  "of its step. A report is of the highest moment then, an export begins with the blocks that lived there",
