@@ -93,13 +93,15 @@ def test_a_client_asks():
         both, pid = tmp / "both.mtr", rep["target"]["pid"]
         mt.ok(mt.memtrace("merge", a, b, "-o", both))
         asked = [["verdict", {"pid": pid}], ["peak", {"pid": pid}], ["top", {"by": "op", "pid": pid, "limit": 2}],
-                 ["top", {"by": "compile"}], ["top", {"by": "rank", "pid": pid}], ["verdict", {"pid": 4194304 + pid}]]
-        one, peak, top, none, rank, far = client([both], asked)["answers"]
+                 ["top", {"by": "compile"}], ["top", {"by": "rank", "pid": pid}], ["verdict", {"pid": 4194304 + pid}],
+                 ["top", {"by": "symbol"}], ["top", {"by": "symbol", "pid": pid}]]
+        one, peak, top, none, rank, far, *symbols = client([both], asked)["answers"]
         mt.check(one["data"]["verdict"] and one["data"]["steps"] == rep["steps"], f"{one}")
         mt.check(peak["data"]["filter"]["pids"] == [pid] and peak["data"]["bytes"] == rep["devices"]["cpu"]["peak"], f"{peak}")
         whole = json.loads(mt.ok(mt.memtrace("report", both, "--pid", pid, "--json")).stdout)
         mt.check(top["data"]["ops"] == whole["ops"][:2], f"{top}")
         mt.check(none["data"] == {"schema": 1, "note": "the recording has nothing of this"}, f"{none}")
+        mt.check(all(x["data"]["coverage"]["symbols"] for x in symbols), f"{symbols}")
         mt.check("compares all ranks" in rank["text"] and f"has no process {4194304 + pid}" in far["text"], f"{rank} {far}")
         old = client([a], [["verdict", {}]], mode="legacy")
         mt.check(old["version"] == "2025-11-25" and old["answers"][0]["data"]["verdict"] == rep["verdict"], f"{old}")

@@ -107,6 +107,11 @@ def test_moments_and_filters():
             mt.check(part["moment"] == step["moment"] and part["filter"] == {"at": f"step {n}", "category": cat}, f"{part['filter']}")
             parts += part["bytes"]
         mt.check(parts == step["bytes"], f"categories: {parts} of {step['bytes']}")
+        # An export that begins at that time has the same blocks of a module, or operator, as the report.
+        at = f"{(step['moment']['time_ns'] - start) / 1e9:.9f}s"
+        for part in ("--module", "block"), ("--op", "aten::mul"):
+            there, doc = [e for e in mt.export(path, ("--from", at, *part)) if e["ev"] == "preexisting"], ask("--at", at, *part)
+            mt.check(doc["bytes"] and (len(there), sum(e["size"] for e in there)) == (doc["blocks"], doc["bytes"]), f"{part}: {len(there)}, {doc['blocks']}")
         block = ask("--at", f"step {n}", "--module", "block", "--by", "module")
         inner = {k: v for k, v in rows(step, "module").items() if f"{k}.".startswith("Model.block.")}
         mt.check(rows(block, "module") == inner and list(block["by"]) == ["module"], f"{block['by']} {inner}")

@@ -166,9 +166,11 @@ def test_numbers_of_report():
                 lanes[l.dev] = {live: l.live, peak: l.peak, high: l.total[high], high_t: l.t[high], highest: Math.max(...l.total), at_peak: at(high),
                                 end: l.total.at(-1), cats: at(l.t.length - 1)};
             }
-            return {lanes, report: m.report, root: m.nodes[0], ops: m.nodes.length};
+            const verdict = [...document.querySelectorAll("#verdict > li")].map((e) => [e.className, e.firstChild.textContent]);
+            return {lanes, report: m.report, root: m.nodes[0], ops: m.nodes.length, verdict};
         })()""")
         clean(page)
+    mt.check(seen["verdict"] == [[line["severity"], line["text"]] for line in rep["verdict"][:6]], f"{seen['verdict']}, report {rep['verdict']}")
     for key in ("schema", "target", "events", "lost", "ops_total", "steps", "overhead"):
         mt.check(seen["report"][key] == rep[key], f"{key}: {seen['report'][key]} {rep[key]}")
     for key in ("rss", "rss_peak", "mapped", "brk_growth"):

@@ -173,7 +173,7 @@ def test_a_process_of_a_trace_that_goes_on():
 
 
 def test_axis_says_what_it_means():
-    """Of every height each label is the number of its line, not a rounded one (0.98 MiB of 1000 KiB)."""
+    """Of every height and every stretch of time each label is the number of its line, not a rounded one (0.98 MiB of 1000 KiB)."""
     with browser.open(pages.page_of(pages.recording())) as page:
         wrong = page.js("""(async () => {
             const units = {B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40}, wrong = [];
@@ -193,6 +193,22 @@ def test_axis_says_what_it_means():
             }
             return wrong;
         })()""")
+        times = page.js("""(() => {
+            const wrong = [];
+            for (let visible = 1e3; visible < 1e14; visible *= 1.37) {
+                const step = tickSteps(0, visible / 1e9).find((s) => visible / 1e9 / s <= 9), labels = [];
+                for (let k = 0; k * step <= visible / 1e9; k++) {
+                    const label = ticks(k * step * 1e9, visible), [number, unit] = label.split(" ");
+                    labels.push(label);
+                    if (Math.abs(number * {s: 1, min: 60}[unit] - k * step) > step / 1e6)
+                        wrong.push([label, k * step]);
+                }
+                if (labels.length < 3 || new Set(labels).size < labels.length)
+                    wrong.push([visible, labels]);
+            }
+            return wrong;
+        })()""")
+        mt.check(not times, f"{len(times)} such as {times[:4]}")
         cut = page.js("[...document.querySelectorAll('input')].filter((i) => i.size <= i.placeholder.length).map((i) => i.placeholder)")
         mt.check(not cut, f"filters without room for their words: {cut}")
         mt.check(not wrong, f"{len(wrong)} such as {wrong[:4]}")

@@ -778,12 +778,13 @@ static void an_exit_code(void **state)
 	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
 	fails(&f.procs[0], 1, 9 * S);
 	f.procs[1].gone = f.procs[2].gone = 1;
-	first_is(VERDICT_DIED, VERDICT_HINT, 0, "The job ended with exit code 1 after 9.00 s", "");
+	first_is(VERDICT_DIED, VERDICT_HINT, 0, "The job ended with exit code 1 after 9.00 s", "traceback");
 	assert_null(strstr(judged().lines[0].text, "first"));
 	fails(&f.procs[1], 1, 5 * S);
 	fails(&f.procs[2], 3, 4 * S);
 	first_is(VERDICT_DIED, VERDICT_HINT, 0, "The job ended with exit code 1 after 9.00 s; of what it started process 12 "
-		 "(train.py) failed first, with exit code 3 after 4.00 s", "");
+		 "(train.py) failed first, with exit code 3 after 4.00 s", "what it held: ");
+	assert_non_null(strstr(judged().lines[0].next, "--pid 12"));
 	f.procs[1].ppid = f.procs[2].ppid = 1; /* jobs of their own */
 	for (size_t i = 0; i < 3; i++) {
 		f.procs[i].devs = f.on[i];

@@ -9,7 +9,7 @@
 #include "base/regions.h"
 #include "estimate/items.h"
 
-#define LIKE_PART 4 /* of the step's bytes, in both recordings at least: in less the two are other jobs */
+#define LIKE_PART 4 /* of the first one's bytes have their like in the second: with less these are two jobs */
 #define STEPS_COMPARED 4
 #define BATCH_MAX (1ull << 32)
 

@@ -305,6 +305,14 @@ static const struct report_proc *find_proc(const struct report *r, uint32_t pid)
 	return NULL;
 }
 
+const struct report_proc *report_proc_last(const struct report *r, uint32_t pid)
+{
+	for (size_t i = r->procs_cnt; i-- > 0;)
+		if (r->procs[i].pid == pid)
+			return &r->procs[i];
+	return NULL;
+}
+
 struct rank_label report_proc_label(const struct report_proc *p)
 {
 	struct rank_label label = { 0 };

@@ -94,6 +94,7 @@ uint64_t report_seen_ns(const struct report *r);
 /* When all probes were in the first process that has memory: before, they were planned, steps watched without them, and set. */
 uint64_t report_traced_from_ns(const struct report *r);
 
+const struct report_proc *report_proc_last(const struct report *r, uint32_t pid); /* of several lives of a pid; or NULL */
 struct rank_label report_proc_label(const struct report_proc *p); /* from its labels (event/rank_label.h) */
 /* The rank that a process names, or, if it names none, the nearest of its ancestors that does. */
 bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret);

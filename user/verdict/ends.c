@@ -14,12 +14,10 @@
 /* "5123 (train.py, rank 2)"; comm: where the report has no row of it. */
 static void say_process(char *text, const struct report *r, uint32_t pid, const char *comm)
 {
-	const struct report_proc *p = NULL;
+	const struct report_proc *p = report_proc_last(r, pid);
 	char buf[TEXT_BYTES_MAX];
 	uint32_t rank;
 
-	for (size_t i = r->procs_cnt; i-- > 0 && !p;)
-		p = r->procs[i].pid == pid ? &r->procs[i] : NULL;
 	say(text, "%u (%s%s", pid, p && facts_is_worker(p) ? "a DataLoader worker of " : "",
 	    p ? verdict_job_name(buf, p) : name(buf, comm, "?"));
 	if (report_rank(r, pid, &rank))
@@ -63,6 +61,14 @@ static uint64_t held(const struct report_oom *o)
 	return ret > o->rss_total ? ret : o->rss_total;
 }
 
+/* Nothing of the process is from before an attach. */
+static bool was_seen_whole(const struct report *r, uint32_t pid)
+{
+	const struct report_proc *p = report_proc_last(r, pid);
+
+	return p && p->how != EV_PROC_ATTACHED;
+}
+
 static void say_asked(const struct judge *j, struct verdict_line *l, const struct report_oom *o)
 {
 	char a[24], b[24], c[24], dev[16], op[TEXT_BYTES_MAX];
@@ -87,9 +93,9 @@ static void say_asked(const struct judge *j, struct verdict_line *l, const struc
 	if (o->reserved && o->unused >= o->asked)
 		say(l->next, "the free %s would have held it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		    fmt_bytes(a, o->unused));
-	else if (held(o) < o->asked / GAIN_OF_REFUSED)
+	else if (held(o) < o->asked / ASKED_TIMES && was_seen_whole(j->r, o->pid))
 		say(l->next, "that is more than %d times all that it had: is such a size meant? The job's own error says at "
-		    "which line", GAIN_OF_REFUSED);
+		    "which line", ASKED_TIMES);
 	else if (o->live)
 		say_who_held(l, j, o);
 }
@@ -148,6 +154,7 @@ void say_died(const struct judge *j, struct verdict_line *l)
 
 void say_exit(const struct judge *j, struct verdict_line *l)
 {
+	const struct judge of = j->r->procs_cnt > 1 ? of_all(j) : *j; /* its --pid comes */
 	const struct facts_failed f = j->f->failed;
 	char a[24];
 
@@ -167,4 +174,9 @@ void say_exit(const struct judge *j, struct verdict_line *l)
 	}
 	if (f.others)
 		say(l->text, "; %zu more ended with an error", f.others);
+	say(l->next, "why is in its own output, by a traceback as a rule");
+	if (j->r->procs_cnt > 1 && j->has_file) {
+		say(l->next, "; what it held: ");
+		say_report(&of, l, "--pid %u", f.first ? f.first->pid : f.proc->pid);
+	}
 }

@@ -110,6 +110,7 @@ struct facts_growing {
 	uint64_t grown, now; /* 0: it does not */
 	double per_second;
 	int is_host; /* malloc's blocks were looked at */
+	int is_over; /* the processes have ended */
 	int is_seen; /* its share in tensors, or in malloc's blocks, was seen: else grown may be too much */
 	const struct report_proc *proc; /* of several jobs: that grew most, of the job that did; else NULL: all together */
 };

@@ -51,16 +51,20 @@ static int is_grown(const struct report *r, const struct report_dev *d)
 	return grown && grown >= d->peak / GROWN_PART;
 }
 
+/* Whether the process is known to be of another job than the one that ended so. */
 static bool is_apart(const struct report *r, const struct report_proc *p, const struct report_oom *end)
 {
 	uint32_t *of = p && end ? facts_jobs_of_procs(r) : NULL;
-	bool ret = of != NULL;
+	bool is_found = false, is_same = false;
 
-	for (size_t i = 0; of && i < r->procs_cnt; i++)
-		if (r->procs[i].pid == end->pid)
-			ret &= of[i] != of[p - r->procs];
+	for (size_t i = 0; of && i < r->procs_cnt; i++) {
+		if (r->procs[i].pid != end->pid)
+			continue;
+		is_found = true;
+		is_same |= of[i] == of[p - r->procs];
+	}
 	free(of);
-	return ret;
+	return is_found && !is_same;
 }
 
 struct facts facts_of(const struct report *r)
@@ -73,7 +77,8 @@ struct facts facts_of(const struct report *r)
 			   .workers = facts_of_workers(r), .holes = facts_of_holes(r), .growing = facts_of_growing(r),
 			   .beside = facts_of_beside(r), .recompiles = facts_of_recompiles(r) };
 
-	f.failed.is_apart = is_apart(r, f.failed.proc, f.refusal ?: f.death);
+	f.failed.is_apart = (f.refusal || f.death) && (!f.refusal || is_apart(r, f.failed.proc, f.refusal)) &&
+			    (!f.death || is_apart(r, f.failed.proc, f.death));
 	if (f.refusal)
 		f.rise = facts_of_rise(r, f.refusal);
 	if (!d)

@@ -14,15 +14,6 @@ static const struct report_recompile *given_up(const struct report_compiles *c)
 	return NULL;
 }
 
-/* The last one of several lives of a pid; NULL: the report has no row of it. */
-static const struct report_proc *proc_of(const struct report *r, uint32_t pid)
-{
-	for (size_t i = r->procs_cnt; i-- > 0;)
-		if (r->procs[i].pid == pid)
-			return &r->procs[i];
-	return NULL;
-}
-
 /* The last one of those that are most often alike, of a job's. */
 static void find_most(struct facts_recompiles *f, const struct report_compiles *c, const uint32_t *jobs, uint32_t job)
 {
@@ -85,7 +76,7 @@ static struct facts_recompiles longest(const struct report *r, const uint32_t *o
 	struct facts_recompiles most = { 0 };
 
 	for (size_t i = 0; i < r->compiles.rows_cnt; i++) {
-		const struct report_proc *p = proc_of(r, r->compiles.rows[i].pid);
+		const struct report_proc *p = report_proc_last(r, r->compiles.rows[i].pid);
 
 		jobs[i] = p ? of[p - r->procs] : 0;
 	}
@@ -102,7 +93,7 @@ static struct facts_recompiles longest(const struct report *r, const uint32_t *o
 			most = f;
 	}
 	if (most.cnt) {
-		most.proc = proc_of(r, most.last->pid);
+		most.proc = report_proc_last(r, most.last->pid);
 		most.peak = most.proc->peak;
 	}
 	return most;
@@ -117,7 +108,7 @@ struct facts_recompiles facts_of_recompiles(const struct report *r)
 
 	f.given_up = k;
 	if (k && jobs)
-		f.given_up_by = proc_of(r, k->pid);
+		f.given_up_by = report_proc_last(r, k->pid);
 	free(of);
 	free(jobs);
 	return f;

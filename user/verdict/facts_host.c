@@ -269,19 +269,23 @@ static uint64_t brought_since(const struct report *r, uint64_t begin_ns)
 	return ret;
 }
 
+static int have_ended(const struct report *r)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].pid && r->procs[i].gone != 1)
+			return 0;
+	return 1;
+}
+
 /* Of processes that have ended: the end of the last step. What they free as they exit is no fall of what grew. */
 static uint64_t before_exit(const struct report *r, uint64_t end_ns)
 {
 	uint64_t last = 0;
 
-	for (size_t i = 0; i < r->procs_cnt; i++) {
-		const struct report_proc *p = &r->procs[i];
-
-		if (p->pid && p->gone != 1)
-			return end_ns;
-		last = p->marks[MARK_STEP].ts_ns > last ? p->marks[MARK_STEP].ts_ns : last;
-	}
-	return last && last < end_ns ? last : end_ns;
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		last = r->procs[i].marks[MARK_STEP].ts_ns > last ? r->procs[i].marks[MARK_STEP].ts_ns : last;
+	/* steps that were not traced have no mark, and training may be followed by something else */
+	return have_ended(r) && last < end_ns && end_ns - last < (end_ns - r->run.start_ts_ns) / EXIT_PART ? last : end_ns;
 }
 
 /* Over three quarters of the time, as leaks are looked for; what they had as they ended is not counted. */
@@ -313,6 +317,7 @@ static struct facts_growing growing_together(const struct report *r)
 	f.now = points[GROWING_POINTS - 1];
 	f.per_second = t.slope * (GROWING_POINTS - 1) * 1e9 / (double)(end_ns - begin_ns);
 	f.is_host = facts_is_malloc_watched(r);
+	f.is_over = have_ended(r);
 	f.is_seen = d && !r->sampling.is_on;
 	return f.grown < f.now / GROWING_PART ? (struct facts_growing){ 0 } : f;
 }
@@ -328,7 +333,7 @@ static uint64_t tensors_at_most(const struct report_proc *p)
 /* When what a process takes is no longer how it begins; 0: it ran before. */
 static uint64_t begun_ns(const struct report *r, const struct report_proc *p)
 {
-	uint64_t steps = 0, first_ns = 0;
+	uint64_t steps = 0, first_ns = 0, loaded_ns;
 
 	if (p->how == EV_PROC_ATTACHED)
 		return 0;
@@ -337,7 +342,8 @@ static uint64_t begun_ns(const struct report *r, const struct report_proc *p)
 			continue;
 		first_ns = steps++ ? first_ns : r->marks.steps[i].at[MARK_STEP].ts_ns;
 	}
-	return steps && steps + 1 >= p->marks_cnt[MARK_STEP] ? first_ns : p->own.first_ns + REPORT_LOADING_NS;
+	loaded_ns = p->own.first_ns + REPORT_LOADING_NS;
+	return steps && first_ns < loaded_ns ? first_ns : loaded_ns; /* the oldest step that is listed: it may have been earlier */
 }
 
 /* Its readings from then on. */
@@ -394,6 +400,7 @@ static struct facts_growing growing_of(const struct report *r, const uint32_t *o
 		most = grown > most ? grown : most;
 	}
 	f.per_second = span_ns ? (double)f.grown * 1e9 / (double)span_ns : 0;
+	f.is_over = f.proc && f.proc->gone == 1;
 	return f.grown < GROWING_LEAST || f.grown < f.now / GROWING_PART ? none : f;
 }
 

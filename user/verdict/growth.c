@@ -77,14 +77,11 @@ static void say_others(char *text, const struct report_leaks *k)
 /* ", process 2671 (leak.py)", where it is not the only job. */
 static void say_leaker(char *text, const struct judge *j, uint32_t pid)
 {
-	const struct report *r = j->r;
+	const struct report_proc *p = j->f->jobs.cnt > 1 ? report_proc_last(j->r, pid) : NULL;
 	char buf[TEXT_BYTES_MAX];
 
-	for (size_t i = r->procs_cnt; i-- > 0 && j->f->jobs.cnt > 1;)
-		if (r->procs[i].pid == pid) {
-			say(text, ", process %u (%s)", pid, verdict_job_name(buf, &r->procs[i]));
-			return;
-		}
+	if (p)
+		say(text, ", process %u (%s)", pid, verdict_job_name(buf, p));
 }
 
 void say_leak(const struct judge *j, struct verdict_line *l)
@@ -126,7 +123,7 @@ void say_rss(const struct judge *j, struct verdict_line *l)
 		say(l->text, "The memory%s and its job (private to its processes) grows by ", whose_words(whose, f.proc));
 	else
 		say(l->text, "The job's memory (RSS, without files) grows by ");
-	say(l->text, "%s a second, to %s %s", fmt_bytes(a, l->bytes), fmt_bytes(b, f.now), pid ? "by now" : "by its end");
+	say(l->text, "%s a second, to %s %s", fmt_bytes(a, l->bytes), fmt_bytes(b, f.now), f.is_over ? "by its end" : "by now");
 	if (f.is_seen)
 		say(l->text, ", and %s of that is not in %s", fmt_bytes(c, f.grown),
 		    f.is_host ? "blocks of malloc" : "tensors");

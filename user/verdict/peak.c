@@ -247,12 +247,18 @@ static void say_estimate(const struct judge *j, struct verdict_line *l, const ch
 		say_command(l, "memtrace record -o all.mtr -- COMMAND && memtrace estimate all.mtr %s", how);
 }
 
-static int is_worth(const struct judge *j, const struct report_dev *d, uint64_t gain)
+/* The device's peak is that of `ranks` processes, each of which gains that much. */
+static int is_worth_to_each(const struct judge *j, const struct report_dev *d, uint64_t gain, uint64_t ranks)
 {
 	const struct report_oom *refused = j->f->refusal;
 
-	return gain >= GAIN_LEAST && percent(gain, d->peak) >= PART_PERCENT &&
-	       (!refused || gain >= refused->asked / GAIN_OF_REFUSED);
+	return gain >= GAIN_LEAST && percent(gain * ranks, d->peak) >= PART_PERCENT &&
+	       (!refused || gain * ranks >= refused->asked / GAIN_OF_REFUSED);
+}
+
+static int is_worth(const struct judge *j, const struct report_dev *d, uint64_t gain)
+{
+	return is_worth_to_each(j, d, gain, 1);
 }
 
 /* The module whose checkpointing saves most, as far as the report knows: estimate gives it to the byte. */
@@ -290,12 +296,12 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 	int can_shard = d->peak >= SHARD_LEAST && !j->r->flow.has_parts; /* it is sharded already */
 	char a[24], how[40];
 
-	if (world > 1 && can_shard && is_worth(j, d, gain * ranks)) {
+	if (world > 1 && can_shard && is_worth_to_each(j, d, gain, ranks)) {
 		say(l->next, "shared among %" PRIu64 " ranks (fully_shard): up to %s less each; of the job in one process: ",
 		    world, fmt_bytes(a, gain));
 		say_command(l, "memtrace record -o one.mtr -- COMMAND && memtrace estimate one.mtr --shard %" PRIu64, world);
 		return;
-	} else if (state > parameters * STATE_OF_ADAM && is_worth(j, d, state / 4 * 3)) {
+	} else if (state > parameters * STATE_OF_ADAM && is_worth_to_each(j, d, state / 4 * 3 / ranks, ranks)) {
 		say(l->next, "an optimizer with 8-bit state: some %s less%s; ", fmt_bytes(a, state / 4 * 3 / ranks),
 		    ranks > 1 ? " each" : "");
 		snprintf(how, sizeof(how), "--optimizer 8bit");
@@ -345,7 +351,7 @@ static void say_peaks(const struct judge *j, struct verdict_line *l)
 		say_report(&all, l, "--pid %u", jobs->first[0].highest->pid);
 }
 
-/* ", of 2 processes together (7.11 MiB in one at most),": what each of them has alone is less. */
+/* ", of several processes together (7.11 MiB in one at most),": what each of them has alone is less. */
 static void say_together(char *text, const struct facts_jobs *jobs, const struct report_dev *d)
 {
 	uint64_t most = jobs->first[0].peak;

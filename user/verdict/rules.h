@@ -19,6 +19,7 @@ struct judge;
 #define GROWING_NS 5000000000ull    /* RSS: less time is how a job begins (REPORT_LOADING_NS: before its first step) */
 #define GROWING_LEAST (64ull << 20) /* … libraries and caches have as much */
 #define GROWING_PART 20		    /* … of all that the processes have */
+#define EXIT_PART 8		    /* … of the time: what follows the last step, if shorter, is how a job ends */
 #define WORKERS_GROW_PART 2	    /* … of it DataLoader's workers make less than such a part: their own rule explains it */
 #define GROWN_PART 2		    /* of the peak: it is mostly growth: the leak's line has the advice */
 
@@ -72,7 +73,8 @@ struct judge;
 #define PART_PERCENT 5		/* of the peak: parts below are not named, and savings below not proposed */
 #define MODULE_PERCENT 50	/* of what a module made: where one inside it has so much, it is that one's */
 #define GAIN_LEAST (2ull << 20) /* the smallest piece that a GPU's allocator asks its driver for: less moves no limit */
-#define GAIN_OF_REFUSED 10	/* a part of what was refused the last time; less would not have helped, nor all of it */
+#define GAIN_OF_REFUSED 10	/* a part of what was refused the last time; less would not have helped */
+#define ASKED_TIMES 10		/* … so many times all that the process had: such a request may be an error */
 #define SHARD_LEAST (1ull << 30) /* less is not worth sharding */
 #define STATE_OF_ADAM 3 / 2	/* more of it than parameters: two moments a weight, and 8 bits each would do */
 #define ALL_STEPS_S 10		/* so long all steps are recorded for estimate, and as long as … */

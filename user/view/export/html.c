@@ -18,7 +18,7 @@
 #include "view/page/html_page.h"
 #include "view/report_words.h"
 
-#define BUCKETS_ALL 16384u /* of all lanes together; 4 moments each, some 50 bytes a moment */
+#define BUCKETS_ALL 16384u /* of all lanes together; 4 moments each, 8 where gaps were seen, some 50 bytes a moment */
 #define BUCKETS_MAX 2048u
 #define BUCKETS_MIN 128u
 #define NEAR_ALL 16384u /* changes before and after each peak, of all devices together */

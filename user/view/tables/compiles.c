@@ -10,7 +10,7 @@
 
 #include "timeline/report.h"
 
-#define TEXT_MAX (3 * TEXT_BYTES_MAX)
+#define ROW_TEXT_BYTES (3 * TEXT_BYTES_MAX)
 #define NAME_COLS 80
 #define REASON_COLS 220
 
@@ -97,14 +97,14 @@ void compiles_json(struct json *j, const struct report *r)
 /* --- text ----------------------------------------------------------------------------------------------------- */
 
 /* Appends; cut where it is full. */
-static void say(char text[TEXT_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(char text[TEXT_MAX], const char *fmt, ...)
+static void say(char text[ROW_TEXT_BYTES], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(char text[ROW_TEXT_BYTES], const char *fmt, ...)
 {
 	size_t len = strlen(text);
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(text + len, TEXT_MAX - len, fmt, args);
+	vsnprintf(text + len, ROW_TEXT_BYTES - len, fmt, args);
 	va_end(args);
 }
 
@@ -122,7 +122,7 @@ static const char *ordinal(unsigned long n)
 }
 
 /* "0/1": the frame, and how many times it was compiled with this one. */
-static void say_times(char text[TEXT_MAX], const char *id)
+static void say_times(char text[ROW_TEXT_BYTES], const char *id)
 {
 	const char *slash = strrchr(id, '/');
 	char frame[TEXT_BYTES_MAX];
@@ -145,7 +145,7 @@ static bool are_of_several(const struct report *r)
 	return cnt > 1;
 }
 
-static void say_row(char text[TEXT_MAX], const struct report *r, const struct report_recompile *k)
+static void say_row(char text[ROW_TEXT_BYTES], const struct report *r, const struct report_recompile *k)
 {
 	char a[24], name[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
 
@@ -172,7 +172,7 @@ static void say_row(char text[TEXT_MAX], const struct report *r, const struct re
 
 static void put_sums(struct page *p, const struct report_compiles *c)
 {
-	char text[TEXT_MAX] = "", a[24], b[24], d[24], e[24];
+	char text[ROW_TEXT_BYTES] = "", a[24], b[24], d[24], e[24];
 
 	if (c->again)
 		say(text, "%s of %s compilations, %s of %s", fmt_count(a, (double)c->again),
@@ -189,7 +189,7 @@ static void put_sums(struct page *p, const struct report_compiles *c)
 
 static void put_whys(struct page *p, const struct report_compiles *c, size_t rows)
 {
-	char text[TEXT_MAX], a[24], name[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
+	char text[ROW_TEXT_BYTES], a[24], name[TEXT_BYTES_MAX], why[RECOMPILE_REASON_BYTES];
 
 	for (size_t i = 0; i < c->whys_cnt && i < rows; i++) {
 		const struct report_recompile_why *w = &c->whys[i];
@@ -211,7 +211,7 @@ void compiles_text(struct page *p, const struct report *r, size_t rows, int is_v
 {
 	const struct report_compiles *c = &r->compiles;
 	size_t first = c->rows_cnt > rows ? c->rows_cnt - rows : 0;
-	char text[TEXT_MAX];
+	char text[ROW_TEXT_BYTES];
 
 	if (!c->again && !c->again_before && !c->missed)
 		return;
