@@ -44,11 +44,11 @@ static double luminance(unsigned r, unsigned g, unsigned b)
 static double luminance_of(short color)
 {
 	static const unsigned steps[] = { 0, 95, 135, 175, 215, 255 };
-	unsigned i = (unsigned)color - 16;
+	unsigned i = (unsigned)color - 16, grey = 8 + 10 * ((unsigned)color - 232);
 
 	assert_in_range(color, 16, 255);
 	if (color >= 232)
-		return luminance(8 + 10 * ((unsigned)color - 232), 8 + 10 * ((unsigned)color - 232), 8 + 10 * ((unsigned)color - 232));
+		return luminance(grey, grey, grey);
 	return luminance(steps[i / 36], steps[i / 6 % 6], steps[i % 6]);
 }
 
@@ -81,9 +81,9 @@ static void test_light_or_dark(void **state)
 	static const struct {
 		const char *text;
 		int is_light;
-	} all[] = { { NULL, 0 }, { "", 0 }, { "15;0", 0 }, { "0;15", 1 }, { "0;default;15", 1 }, { "15;default;0", 0 }, { "0;7", 1 },
-		    { "7;8", 0 }, { "default;default", 0 }, { "0;", 0 }, { ";15", 1 }, { "0;-1", 0 }, { "0;15x", 0 }, { "15", 0 },
-		    { "0;99999999999999999999", 0 } };
+	} all[] = { { NULL, 0 }, { "", 0 }, { "15;0", 0 }, { "0;15", 1 }, { "0;default;15", 1 }, { "15;default;0", 0 },
+		    { "0;7", 1 }, { "7;8", 0 }, { "default;default", 0 }, { "0;", 0 }, { ";15", 1 }, { "0;-1", 0 },
+		    { "0;15x", 0 }, { "15", 0 }, { "0;99999999999999999999", 0 } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -215,6 +215,11 @@ static bool is_category_of(const struct sieve *s, uint64_t id, uint32_t version)
 	return s->category < 0 || (s->labels && sieve__is_category(s, labels__likely(s->labels, id, version)));
 }
 
+static bool is_measured(const struct sieve *s, uint64_t id, uint32_t version)
+{
+	return s->labels && !category_is_none(labels__get(s->labels, id, version));
+}
+
 /* For fn the block begins at that time, as a preexisting one. */
 static int tell_late(const struct sieve *s, struct live_row *row, uint64_t ts_ns, timeline_fn fn, void *ctx)
 {
@@ -223,7 +228,7 @@ static int tell_late(const struct sieve *s, struct live_row *row, uint64_t ts_ns
 	late.kind = TL_PREEXISTING;
 	late.ts_ns = ts_ns;
 	if (late.learned) /* what was measured since then counts */
-		late.learned = !s->labels || category_is_none(labels__get(s->labels, row->id, late.version)) ? &row->learned : NULL;
+		late.learned = is_measured(s, row->id, late.version) ? NULL : &row->learned;
 	row->is_out = true;
 	return fn(ctx, &late);
 }

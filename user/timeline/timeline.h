@@ -171,7 +171,7 @@ struct tl_event {
 				 root's label; none: of none, or not known yet */
 	uint32_t module_number; /* of such a block whose module has no name yet: the number in its TL_MODULE; else 0 */
 	uint8_t phase;	      /* enum phase, at its allocation; TL_OP, TL_REGION*: as far as known then, at its end its own */
-	/* TL_LEARNED; TL_CREATE, _DESTROY (TL_PREEXISTING, where a part of a recording begins): a guess, or NULL. During the call */
+	/* TL_LEARNED; TL_CREATE, _DESTROY (where a part begins _PREEXISTING): a guess, or NULL. During the call */
 	const struct tl_learned *learned;
 	union {
 		name_id type;	/* TL_NAME: "float32[512,512]" */

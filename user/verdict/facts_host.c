@@ -343,7 +343,7 @@ static uint64_t begun_ns(const struct report *r, const struct report_proc *p)
 		first_ns = steps++ ? first_ns : r->marks.steps[i].at[MARK_STEP].ts_ns;
 	}
 	loaded_ns = p->own.first_ns + REPORT_LOADING_NS;
-	return steps && first_ns < loaded_ns ? first_ns : loaded_ns; /* the oldest step that is listed: it may have been earlier */
+	return steps && first_ns < loaded_ns ? first_ns : loaded_ns; /* the oldest listed step: not the first, perhaps */
 }
 
 /* Its readings from then on. */
