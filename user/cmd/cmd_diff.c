@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "event/event.h"
-#include "model/ranks.h"
 #include "replay/chosen.h"
 #include "replay/held_moment.h"
 #include "replay/replay.h"
@@ -49,7 +48,6 @@ struct side {
 	struct report *at[2]; /* as of the stretch's ends */
 	size_t at_cnt;
 	struct report *end;
-	struct ranks *ranks; /* --by rank */
 	double *op_means, *region_means, *stack_means;
 	struct held_moment peak; /* --by name */
 	struct diff_named *named;
@@ -127,22 +125,6 @@ static int read_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return means__event(((struct side *)ctx)->means, ev);
 }
 
-static int read_begin(void *ctx, const struct names *names)
-{
-	struct side *s = ctx;
-
-	s->names = names;
-	s->ranks = ranks__new(names, s->o.classes);
-	return s->ranks ? 0 : -ENOMEM;
-}
-
-static int read_raw(void *ctx, const struct event *ev)
-{
-	const struct side *s = ctx;
-
-	return pid_is_one_of(s->chosen.pids, s->chosen.cnt, ev->pid) || !ev->pid ? ranks__handle(s->ranks, ev) : 0;
-}
-
 static int read_mark(void *ctx, struct report *then)
 {
 	struct side *s = ctx;
@@ -155,10 +137,6 @@ static int read_end(void *ctx, const struct report *end, int r)
 {
 	struct side *s = ctx;
 
-	if (r >= 0 && s->ranks)
-		r = ranks__report(s->ranks, 1, &s->end->ranks);
-	ranks__free(s->ranks);
-	s->ranks = NULL;
 	if (r < 0)
 		return r;
 	s->op_means = calloc(end->ops.cnt + 1, sizeof(*s->op_means));
@@ -179,8 +157,9 @@ static int read_end(void *ctx, const struct report *end, int r)
 
 static int side__read(struct side *s, struct err *err)
 {
-	struct replay_opts ro = { .top = SIZE_MAX, .begin = scan_begin, .event = read_event, .end = read_end, .mark = read_mark,
-				  .marks_cnt = 2, .classes = s->o.classes, .ctx = s };
+	struct replay_opts ro = { .top = SIZE_MAX, .ranks_top = s->o.by == BY_RANK ? 1 : 0, .begin = scan_begin,
+				  .event = read_event, .end = read_end, .mark = read_mark, .marks_cnt = 2,
+				  .classes = s->o.classes, .ctx = s };
 	struct replay_end end;
 	int r = find_chosen(&s->chosen, &s->o, err);
 
@@ -190,10 +169,6 @@ static int side__read(struct side *s, struct err *err)
 		return r;
 	ro.marks[0] = s->out.from_ns;
 	ro.marks[1] = s->out.to_ns;
-	if (s->o.by == BY_RANK) {
-		ro.begin = read_begin;
-		ro.raw = read_raw;
-	}
 	s->means = means__new(s->out.from_ns, s->out.to_ns, s->host);
 	if (!s->means)
 		return err_set(err, -ENOMEM, "out of memory");

@@ -17,7 +17,6 @@
 #include "base/outfile.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "model/ranks.h"
 #include "replay/filter.h"
 #include "replay/replay.h"
 #include "timeline/labels.h"
@@ -41,9 +40,7 @@ struct export_run {
 	struct timespec start, shown;
 	int shows_progress;
 	uint64_t bytes; /* in the end */
-	struct report **first; /* of the first pass */
-	struct names *names;   /* … all names, while the second one's are still being read; NULL: one pass */
-	struct ranks *ranks;   /* in it */
+	struct names *names;   /* the first pass's: all, while the second one's are still being read; NULL: one pass */
 	int is_part;	       /* filter's sieve stands before the format */
 	int has_moment;	       /* … or the format shows the moment of --at in the whole */
 	struct export_at at;
@@ -142,35 +139,13 @@ static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off
 	return x->is_part || x->has_moment || x->filter.wants_one_step ? filter__learn(&x->filter, ev) : 0;
 }
 
-static int collect_begin(void *ctx, const struct names *names)
+/* One rank alone is the whole. */
+static void drop_one_rank(struct report *first)
 {
-	struct export_run *x = ctx;
-
-	x->ranks = ranks__new(names, x->o->classes);
-	return x->ranks ? 0 : -ENOMEM;
-}
-
-static int collect_raw(void *ctx, const struct event *ev)
-{
-	struct export_run *x = ctx;
-
-	return ranks__handle(x->ranks, ev);
-}
-
-/* Names are the reader's: it is done before they go. One rank alone is the whole. */
-static int collect_end(void *ctx, const struct report *report, int r)
-{
-	struct export_run *x = ctx;
-	struct report_ranks *found = NULL;
-
-	if (report && r >= 0)
-		r = ranks__report(x->ranks, 1, &found);
-	if (found && found->cnt > 1)
-		(*x->first)->ranks = found;
-	else
-		report_ranks__free(found);
-	ranks__free(x->ranks);
-	return r;
+	if (!first->ranks || first->ranks->cnt > 1)
+		return;
+	report_ranks__free(first->ranks);
+	first->ranks = NULL;
 }
 
 /* As --at 12.5s is, and --at peak where the peak is in no step. */
@@ -194,23 +169,20 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 {
 	int is_part = x->is_part || x->filter.wants_one_step;
 	size_t top = is_part ? SIZE_MAX : x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
-	struct replay_opts ro = { .top = top, .event = collect_event, .progress = run_progress, .with_nodes = 1,
-				  .classes = x->o->classes, .names = &x->names, .ctx = x };
+	struct replay_opts ro = { .top = top, .ranks_top = x->format->needs & EXPORT_RANKS ? 1 : 0, .event = collect_event,
+				  .progress = run_progress, .with_nodes = 1, .classes = x->o->classes,
+				  .names = &x->names, .ctx = x };
 	struct replay_end end;
 	int r = labels__new(ret_labels, err);
 
 	if (r < 0)
 		return r;
-	x->first = ret_report;
-	if (x->format->needs & EXPORT_RANKS) {
-		ro.begin = collect_begin;
-		ro.raw = collect_raw;
-		ro.end = collect_end;
-	}
 	x->to.labels = *ret_labels;
 	r = replay_run(x->o->file, &ro, ret_report, &end, err);
 	x->to.report = *ret_report;
 	x->pass++;
+	if (!r)
+		drop_one_rank(*ret_report);
 	if (!r && (is_part || x->has_moment))
 		r = filter__settle(&x->filter, *ret_report, *ret_labels, x->names, err);
 	x->is_part |= x->filter.one_step[0] != '\0';

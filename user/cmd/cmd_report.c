@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
-#include "model/ranks.h"
 #include "replay/chosen.h"
 #include "replay/replay.h"
 #include "timeline/ranks.h"
@@ -72,74 +71,25 @@ static int report_flow(const struct options *o, const struct chosen *c, struct r
 	return r;
 }
 
-/* --- --by rank --------------------------------------------------------------------------------------- */
-
-struct by_rank {
-	const struct options *o;
-	struct ranks *ranks;
-	struct report **rep;
-	struct err *err;
-};
-
-static int by_rank_begin(void *ctx, const struct names *names)
-{
-	struct by_rank *b = ctx;
-
-	b->ranks = ranks__new(names, b->o->classes);
-	return b->ranks ? 0 : -ENOMEM;
-}
-
-static int by_rank_event(void *ctx, const struct event *ev)
-{
-	struct by_rank *b = ctx;
-
-	return ranks__handle(b->ranks, ev);
-}
-
-static int by_rank_report(const struct by_rank *b, struct report *rep)
-{
-	int r = ranks__report(b->ranks, report_top(b->o), &rep->ranks);
-
-	if (r < 0)
-		return err_set(b->err, r, "making the report: %s", strerror(-r));
-	if (rep->ranks->cnt)
-		return 0;
-	err_set(b->err, -NO_TABLE, "no process of %s has a rank", b->o->file);
-	return err_hint(b->err, "torchrun, MPI and SLURM put one into the environment (RANK, SLURM_PROCID …); "
-				"--by process shows all");
-}
-
-/* Names are the reader's: it is done before they go. */
-static int by_rank_end(void *ctx, const struct report *report, int r)
-{
-	struct by_rank *b = ctx;
-
-	if (report && r >= 0)
-		r = by_rank_report(b, *b->rep);
-	ranks__free(b->ranks);
-	return r;
-}
-
-static int report_by_rank(const struct options *o, struct report **ret_report, struct replay_end *ret_end, struct err *err)
-{
-	struct by_rank b = { .o = o, .rep = ret_report, .err = err };
-	struct replay_opts ro = { .top = report_top(o), .classes = o->classes, .begin = by_rank_begin, .raw = by_rank_event,
-				  .end = by_rank_end, .ctx = &b };
-
-	return replay_run(o->file, &ro, ret_report, ret_end, err);
-}
-
 /* --- the report --------------------------------------------------------------------------------------- */
+
+static int no_ranks(const struct options *o, struct err *err)
+{
+	err_set(err, -NO_TABLE, "no process of %s has a rank", o->file);
+	return err_hint(err, "torchrun, MPI and SLURM put one into the environment (RANK, SLURM_PROCID …); "
+			     "--by process shows all");
+}
 
 static int report_of(const struct options *o, const struct chosen *c, struct err *err)
 {
-	struct replay_opts ro = { .top = report_top(o), .classes = o->classes };
+	struct replay_opts ro = { .top = report_top(o), .ranks_top = o->by == BY_RANK ? report_top(o) : 0,
+				  .classes = o->classes };
 	struct report *rep = NULL;
 	struct replay_end end = { 0 };
-	int r = o->flow		 ? report_flow(o, c, &rep, &end, err) :
-		o->by == BY_RANK ? report_by_rank(o, &rep, &end, err) :
-				   chosen__run(c, o->file, &ro, &rep, &end, err);
+	int r = o->flow ? report_flow(o, c, &rep, &end, err) : chosen__run(c, o->file, &ro, &rep, &end, err);
 
+	if (!r && rep->ranks && !rep->ranks->cnt)
+		r = no_ranks(o, err);
 	if (!r) {
 		if (!o->quiet)
 			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], &end);

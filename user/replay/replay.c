@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "event/recording.h"
 #include "model/model.h"
+#include "model/ranks.h"
 #include "timeline/report.h"
 
 #define CUT_NOTE "The recording was cut before its end: the numbers cover what is whole."
@@ -25,6 +26,7 @@ struct replay {
 	const struct replay_opts *opts;
 	struct rec_reader *reader;
 	struct model *model;
+	struct ranks *ranks; /* NULL: not asked for */
 	int64_t epoch_off_ns;
 	int has_epoch;
 	int sink_err; /* apart from the model's own */
@@ -101,14 +103,17 @@ static bool is_left_out(const struct replay_opts *o, const struct event *ev)
 static int replay__handle(struct replay *p, const struct event *ev)
 {
 	struct event begin;
+	int r;
 
 	if (is_left_out(p->opts, ev))
 		return 0;
-	if (ev->kind != EV_BEGIN || !p->opts->pids_cnt)
-		return model__handle(p->model, ev);
-	begin = *ev;
-	begin.pid = p->opts->pids[0];
-	return model__handle(p->model, &begin);
+	if (ev->kind == EV_BEGIN && p->opts->pids_cnt) {
+		begin = *ev;
+		begin.pid = p->opts->pids[0];
+		ev = &begin;
+	}
+	r = model__handle(p->model, ev);
+	return !r && p->ranks ? ranks__handle(p->ranks, ev) : r;
 }
 
 static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
@@ -202,6 +207,8 @@ static int replay__report(struct replay *p, struct report **ret, struct replay_e
 	struct report *rep = NULL;
 	int r = replay__make_report(p, p->opts->top, &rep);
 
+	if (!r && p->ranks)
+		r = ranks__report(p->ranks, p->opts->ranks_top, &rep->ranks);
 	end.is_missing = rec_reader__truncated(p->reader, &end.unread_bytes);
 	if (!r && end.is_missing)
 		r = report_add_note(rep, end.unread_bytes ? CUT_NOTE : NO_END_NOTE);
@@ -244,7 +251,9 @@ int replay_run(const char *path, const struct replay_opts *opts, struct report *
 	if (r < 0)
 		return r;
 	p.model = model__new(rec_reader__names(p.reader), &mo);
-	if (!p.model)
+	if (opts->ranks_top)
+		p.ranks = ranks__new(rec_reader__names(p.reader), opts->classes);
+	if (!p.model || (opts->ranks_top && !p.ranks))
 		r = err_set(err, -ENOMEM, "out of memory");
 	if (!r)
 		r = replay__all(&p, err);
@@ -252,6 +261,7 @@ int replay_run(const char *path, const struct replay_opts *opts, struct report *
 		r = replay__report(&p, ret_report, ret_end, err);
 	if (opts->end)
 		r = opts->end(opts->ctx, r < 0 ? NULL : *ret_report, r);
+	ranks__free(p.ranks);
 	model__free(p.model);
 	if (opts->names)
 		*opts->names = rec_reader__take_names(p.reader);

@@ -20,6 +20,7 @@ struct names;
 
 struct replay_opts {
 	size_t top; /* rows of the report */
+	size_t ranks_top; /* not 0: its ranks, too, with so many rows of the worst one's tables (model/ranks.h) */
 	/* All may be NULL. A sink's error ends the replay with it. */
 	int (*begin)(void *ctx, const struct names *names); /* once the file is known to be good */
 	int (*event)(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns);
