@@ -43,11 +43,7 @@ static int on_event(void *ctx, const struct tl_event *ev)
 
 	if (!x->format)
 		return labels__event(x->labels, ev);
-	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) || ev->kind == TL_FINAL || ev->kind == TL_NAME ||
-	    ev->kind == TL_MODULE || (ev->kind == TL_PINNED && !(x->format->needs & EXPORT_PINNED)) ||
-	    (ev->kind == TL_LABEL && x->to.labels))
-		return 0;
-	return x->format->event(x->ctx, ev, 1700000000000000000);
+	return export_event(x->format, x->ctx, &x->to, ev, 1700000000000000000);
 }
 
 /* The events once; what they came to. */

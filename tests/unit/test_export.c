@@ -744,6 +744,43 @@ static void test_trace_of_totals(void **state)
 	free(text);
 }
 
+static uint64_t kinds; /* that a format got, a bit each */
+
+static int note_kind(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	(void)c;
+	(void)epoch_off_ns;
+	kinds |= 1ull << ev->kind;
+	return 0;
+}
+
+static uint64_t kinds_of(unsigned needs, const struct export_to *to)
+{
+	const struct export_format f = { .needs = needs, .event = note_kind };
+
+	kinds = 0;
+	for (uint8_t kind = TL_PREEXISTING; kind <= TL_TOTALS; kind++)
+		assert_int_equal(export_event(&f, NULL, to, &(struct tl_event){ .kind = kind }, 0), 0);
+	return kinds;
+}
+
+/* What a format does not say it knows is kept from it; what labels are made of is for none. */
+static void test_kinds_of_formats(void **state)
+{
+	const struct export_to to = { .labels = NULL }, with_labels = { .labels = labels };
+	uint64_t said = 1ull << TL_MARK | 1ull << TL_GAP | 1ull << TL_COMPILED | 1ull << TL_PINNED, all = kinds_of(~0u, &to);
+	uint64_t of_labels = 1ull << TL_FINAL | 1ull << TL_NAME | 1ull << TL_LEARNED | 1ull << TL_MODULE;
+
+	(void)state;
+	assert_int_equal(all, ((2ull << TL_TOTALS) - 2) & ~of_labels);
+	assert_int_equal(kinds_of(0, &to), all & ~said);
+	assert_int_equal(kinds_of(EXPORT_MARKS, &to), all & ~(said & ~(1ull << TL_MARK)));
+	assert_int_equal(kinds_of(EXPORT_GAPS, &to), all & ~(said & ~(1ull << TL_GAP)));
+	assert_int_equal(kinds_of(EXPORT_COMPILES, &to), all & ~(said & ~(1ull << TL_COMPILED)));
+	assert_int_equal(kinds_of(EXPORT_PINNED, &to), all & ~(said & ~(1ull << TL_PINNED)));
+	assert_int_equal(kinds_of(~0u, &with_labels), all & ~(1ull << TL_LABEL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -762,6 +799,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_flow_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_json, setup, teardown),
 		cmocka_unit_test(test_gzip),
+		cmocka_unit_test_setup_teardown(test_kinds_of_formats, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

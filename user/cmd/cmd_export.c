@@ -223,17 +223,8 @@ static int run_begin(void *ctx, const struct names *names)
 static int run_write(void *ctx, const struct tl_event *ev)
 {
 	struct export_run *x = ctx;
-	int r;
+	int r = export_event(x->format, x->ctx, &x->to, ev, x->epoch_off_ns);
 
-	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) ||
-	    (ev->kind == TL_GAP && !(x->format->needs & EXPORT_GAPS)) ||
-	    (ev->kind == TL_COMPILED && !(x->format->needs & EXPORT_COMPILES)) ||
-	    (ev->kind == TL_PINNED && !(x->format->needs & EXPORT_PINNED)))
-		return 0;
-	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || ev->kind == TL_MODULE ||
-	    (ev->kind == TL_LABEL && x->to.labels))
-		return 0;
-	r = x->format->event(x->ctx, ev, x->epoch_off_ns);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
 }
 

@@ -2,6 +2,7 @@
 #include "view/export.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,36 @@ int export_begin(const struct export_format *f, struct export_ctx **ret, const s
 	else
 		*ret = c;
 	return r;
+}
+
+/* What all formats get, or those that say so; labels' own kinds are a first pass's (timeline/labels.h). */
+static bool takes(const struct export_format *f, const struct export_to *to, uint8_t kind)
+{
+	switch (kind) {
+	case TL_MARK:
+		return f->needs & EXPORT_MARKS;
+	case TL_GAP:
+		return f->needs & EXPORT_GAPS;
+	case TL_COMPILED:
+		return f->needs & EXPORT_COMPILES;
+	case TL_PINNED:
+		return f->needs & EXPORT_PINNED;
+	case TL_LABEL:
+		return !to->labels;
+	case TL_FINAL:
+	case TL_NAME:
+	case TL_LEARNED:
+	case TL_MODULE:
+		return false;
+	default:
+		return true;
+	}
+}
+
+int export_event(const struct export_format *f, struct export_ctx *c, const struct export_to *to, const struct tl_event *ev,
+		 int64_t epoch_off_ns)
+{
+	return takes(f, to, ev->kind) ? f->event(c, ev, epoch_off_ns) : 0;
 }
 
 int export_end(const struct export_format *f, struct export_ctx *c, const struct report *r)

@@ -109,6 +109,9 @@ struct export_format {
 	void (*done)(struct export_ctx *c); /* frees its content, also half-begun; NULL: nothing */
 };
 int export_begin(const struct export_format *f, struct export_ctx **ret, const struct export_to *to);
+/* One decision, if the format gets its kind: event's result, or 0. */
+int export_event(const struct export_format *f, struct export_ctx *c, const struct export_to *to, const struct tl_event *ev,
+		 int64_t epoch_off_ns);
 int export_end(const struct export_format *f, struct export_ctx *c, const struct report *r); /* frees c, which may be NULL */
 const struct export_format *export_format_find(const char *name); /* NULL: unknown */
 const struct export_format *const *export_formats(void);	   /* NULL-terminated */
