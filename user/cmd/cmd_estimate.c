@@ -10,12 +10,11 @@
 #include "cmd/cmd.h"
 #include "estimate/estimate.h"
 #include "estimate/graph_json.h"
-#include "estimate/step.h"
 #include "event/event.h"
 #include "memtrace/recording.h"
 #include "replay/estimate_input.h"
+#include "replay/recorded_step.h"
 #include "replay/recorded_whatif.h"
-#include "replay/replay.h"
 #include "timeline/report.h"
 #include "view/tables/estimate.h"
 #include "view/tables/kept.h"
@@ -91,88 +90,38 @@ static void input_say(const struct estimate_input *in, const struct options *o)
 		replay_say(in->path, in->report->run.lost[MT_LOSS_DAMAGED], &in->end);
 }
 
-struct passes {
-	const struct options *o;
-	struct err *err;
-	struct estimate_input in; /* of the first one */
-	struct step step;
-	struct step_result result;
-	int has_result;
-};
-
-static int step_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+static int write_kept(const struct options *o, const struct estimate_input *in, const struct recorded_step *s, struct err *err)
 {
-	(void)epoch_off_ns;
-	return step__event(&((struct passes *)ctx)->step, ev);
-}
-
-static int first_pass(struct passes *p)
-{
-	int r = input_read(&p->in, p->o, p->err);
-
-	if (!r)
-		input_say(&p->in, p->o);
-	if (!r)
-		r = refuse_gaps(p->in.report, p->o->file, p->err);
-	return r ? r : estimate_input__keep(&p->in, p->o->count, "last uses", p->err);
-}
-
-static int write_kept(const struct passes *p, const struct report *rep)
-{
-	const struct kept_view v = { .path = p->o->file, .recorded = &p->in.recorded, .kept = &p->in.kept, .step = &p->step,
-				     .result = p->has_result ? &p->result : NULL, .report = rep, .names = p->in.names };
-	struct view_opts vo = view_opts_of(p->o);
+	const struct kept_view v = { .path = o->file, .recorded = &in->recorded, .kept = &in->kept, .step = &s->step,
+				     .result = s->has_result ? &s->result : NULL, .report = s->report, .names = in->names };
+	struct view_opts vo = view_opts_of(o);
 	int r;
 
-	vo.top = report_top(p->o);
-	r = p->o->json ? kept_view_json(stdout, &v, &vo) : kept_view_text(stdout, &v, &vo);
-	return r < 0 ? err_set(p->err, r, "writing: %s", strerror(-r)) : 0;
-}
-
-/* While the names of this replay are there. */
-static int step_end(void *ctx, const struct report *rep, int r)
-{
-	struct passes *p = ctx;
-
-	if (r < 0)
-		return r;
-	r = step_result__init(&p->result, &p->step);
-	p->has_result = !r;
-	if (r == -E2BIG)
-		return err_set(p->err, r, "the step of the peak is larger than memtrace takes (docs/estimate.md)");
-	if (r < 0 && r != -ENODATA)
-		return err_set(p->err, r, "the graph of the step: %s", strerror(-r));
-	return write_kept(p, rep);
-}
-
-static int second_pass(struct passes *p)
-{
-	const struct options *o = p->o;
-	struct replay_opts ro = { .top = 1, .event = step_event, .end = step_end, .with_ops = 1,
-				  .with_nodes = 1, .ctx = p };
-	struct report *rep = NULL;
-	struct replay_end end;
-	int r;
-
-	step__init(&p->step, &p->in.recorded, &p->in.kept);
-	r = chosen__run(&p->in.chosen, o->file, &ro, &rep, &end, p->err);
-	if (!r)
-		r = loss_exit_code(o, rep);
-	report__free(rep);
-	return r;
+	vo.top = report_top(o);
+	r = o->json ? kept_view_json(stdout, &v, &vo) : kept_view_text(stdout, &v, &vo);
+	return r < 0 ? err_set(err, r, "writing: %s", strerror(-r)) : 0;
 }
 
 static int estimate_recording(const struct options *o, struct err *err)
 {
-	struct passes p = { .o = o, .err = err };
-	int r = first_pass(&p);
+	struct estimate_input in;
+	struct recorded_step s = { .has_result = false };
+	int r = input_read(&in, o, err);
 
 	if (!r)
-		r = second_pass(&p);
-	if (p.has_result)
-		step_result__done(&p.result);
-	step__done(&p.step);
-	estimate_input__done(&p.in);
+		input_say(&in, o);
+	if (!r)
+		r = refuse_gaps(in.report, o->file, err);
+	if (!r)
+		r = estimate_input__keep(&in, o->count, "last uses", err);
+	if (!r)
+		r = recorded_step__read(&s, &in, err);
+	if (!r)
+		r = write_kept(o, &in, &s, err);
+	if (!r)
+		r = loss_exit_code(o, s.report);
+	recorded_step__done(&s);
+	estimate_input__done(&in);
 	return r;
 }
 

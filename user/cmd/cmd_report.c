@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "replay/chosen.h"
+#include "replay/recorded_flow.h"
 #include "replay/replay.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
@@ -21,57 +22,18 @@ static int no_flow(const struct options *o, const struct replay_end *end, struct
 	return err_hint(err, "record without --probes, or with framework,flow,regions, while the job works on tensors");
 }
 
-/* --- --flow: where steps begin, then the nodes ------------------------------------------------------ */
-
-static int flow_begin(void *ctx, const struct names *names)
-{
-	flow_view__names(ctx, names);
-	return 0;
-}
-
-static int flow_scan(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
-{
-	(void)epoch_off_ns;
-	return flow_view__scan(ctx, ev);
-}
-
-static int flow_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
-{
-	return flow_view__event(ctx, ev, epoch_off_ns);
-}
-
-static int flow_passes(const struct options *o, const struct chosen *c, struct flow_view *v, struct report **ret_report,
-		       struct replay_end *ret_end, struct err *err)
-{
-	struct replay_opts scan = { .top = 1, .begin = flow_begin, .event = flow_scan, .with_ops = 1, .ctx = v };
-	struct replay_opts show = { .top = 1, .begin = flow_begin, .event = flow_event, .with_nodes = 1,
-				    .classes = o->classes, .ctx = v };
-	struct report *first = NULL;
-	uint64_t nodes;
-	int r = chosen__run(c, o->file, &scan, &first, ret_end, err), e;
-
-	report__free(first);
-	if (!r)
-		r = chosen__run(c, o->file, &show, ret_report, ret_end, err);
-	e = flow_view__end(v, &nodes);
-	if (r < 0)
-		return r;
-	if (e < 0)
-		return err_set(err, e, "writing: %s", strerror(-e));
-	return nodes ? 0 : no_flow(o, ret_end, err);
-}
-
 static int report_flow(const struct options *o, const struct chosen *c, struct report **ret_report, struct replay_end *ret_end,
 		       struct err *err)
 {
+	struct recorded_flow f = { .path = o->file, .chosen = c, .classes = o->classes };
 	struct flow_view *v = flow_view__new(stdout, o->steps ? o->steps : STEPS_DEFAULT, o->json);
-	int r = v ? flow_passes(o, c, v, ret_report, ret_end, err) : err_set(err, -ENOMEM, "out of memory");
+	int r = v ? recorded_flow__write(&f, v, err) : err_set(err, -ENOMEM, "out of memory");
 
 	flow_view__free(v);
-	return r;
+	*ret_report = f.report;
+	*ret_end = f.end;
+	return !r && !f.nodes ? no_flow(o, &f.end, err) : r;
 }
-
-/* --- the report --------------------------------------------------------------------------------------- */
 
 static int no_ranks(const struct options *o, struct err *err)
 {
