@@ -443,7 +443,7 @@ void graph__allocated(struct graph *g, struct block *b, struct thread *th, const
 	ids__push(&t->proc->allocated, f->id, WINDOW_EDGES);
 	if (t->region >= 0)
 		ids__push(&t->region_allocated, f->id, REGION_BLOCKS);
-	f->quiet = true;
+	f->record_comes = true;
 	f->one.guess = CAT_INPUT;
 	graph__made(g, t->proc, f, made, ev->name);
 	if (t->leaf >= 0) {
@@ -467,7 +467,7 @@ void graph__allocated(struct graph *g, struct block *b, struct thread *th, const
 	if (t->region >= 0 && th->depth && th->frames[th->depth - 1].class == OPC_FACTORY)
 		f->one.guess = CAT_OPTIMIZER_STATE;
 	fblock__refresh(g, f);
-	f->quiet = false;
+	f->record_comes = false;
 }
 
 /* `_fused_` operators write gradients, which may have been taken for state. A block used without a gradient is none. */
@@ -486,6 +486,13 @@ static void graph__ended(struct graph *g, const struct fthread *t, struct fblock
 		graph__settle(g, f, pid);
 }
 
+/* Until fblock__end() b is its block: the copy that is reported. */
+static void fblock__goes(struct fblock *f, struct block *b)
+{
+	f->blk = b;
+	f->record_comes = true;
+}
+
 void graph__freed(struct graph *g, struct block *b, struct thread *th, const struct event *ev)
 {
 	struct fblock *f = graph__find(g, b->id);
@@ -494,8 +501,7 @@ void graph__freed(struct graph *g, struct block *b, struct thread *th, const str
 
 	if (!f)
 		return;
-	f->quiet = true;
-	f->blk = b;
+	fblock__goes(f, b);
 	if (t) {
 		fthread__leave(g, t, ev->depth);
 		if (t->leaf >= 0)
@@ -527,8 +533,7 @@ void graph__unmapped(struct graph *g, struct block *b, struct thread *th, const 
 	g->counts.unmapped++;
 	if (!f)
 		return;
-	f->quiet = true;
-	f->blk = b;
+	fblock__goes(f, b);
 	if (t)
 		graph__queue_memory(g, t, ev, f, EDGE_DEL);
 	graph__ended(g, t, f, b->pid);

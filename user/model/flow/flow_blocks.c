@@ -257,6 +257,12 @@ static void fblock__move(struct graph *g, struct fblock *f, struct label_span *s
 	s->shown = to;
 }
 
+static void fblock__tell(const struct graph *g, const struct fblock *f, uint8_t kind)
+{
+	if (f->blk && !f->record_comes)
+		g->env.tell_block(g->env.ctx, kind, f->blk, f->ver);
+}
+
 void fblock__refresh(struct graph *g, struct fblock *f)
 {
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
@@ -265,8 +271,8 @@ void fblock__refresh(struct graph *g, struct fblock *f)
 
 		if (to != s->shown) {
 			fblock__move(g, f, s, next, to);
-			if (!next && f->blk && !f->quiet)
-				g->env.tell_block(g->env.ctx, TL_LABEL, f->blk, f->ver);
+			if (!next)
+				fblock__tell(g, f, TL_LABEL);
 		}
 	}
 }
@@ -312,6 +318,7 @@ void fblock__end(struct graph *g, struct fblock *f)
 	fblock__refresh(g, f);
 	graph__learn(g, f);
 	f->blk = NULL;
+	f->record_comes = false;
 	f->end_ns = *g->env.now_ns;
 	f->end_epoch = f->dev->epoch;
 }
@@ -400,8 +407,7 @@ void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
 		};
 	}
 	fblock__refresh(g, f);
-	if (f->blk && !f->quiet)
-		g->env.tell_block(g->env.ctx, TL_VERSION, f->blk, f->ver);
+	fblock__tell(g, f, TL_VERSION);
 }
 
 /* --- small lists ------------------------------------------------------------------------------------- */

@@ -120,7 +120,7 @@ struct fblock {
 	bool py_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it … */
 	bool py_rests; /* … and none comes for it: a parameter that asks for no gradient */
 	bool indices;	/* of a .grad that is sparse, which keeps the batch that they are */
-	bool quiet;	/* its allocation was not reported yet, or its free will be: that record has its label */
+	bool record_comes; /* its TL_CREATE or TL_DESTROY, right after this event, has the label: no TL_LABEL is needed */
 	uint32_t marks;	    /* enum fb_mark */
 	uint32_t py_step; /* steps of its process when Python's word came first */
 	uint32_t round_first, round_stepped; /* first seen; a parameter was last written, + 1 */
