@@ -52,7 +52,7 @@ static int is_over(const struct browse *b)
 }
 
 /* Handles the user's input meanwhile. -ECANCELED: this moment is no longer wanted. */
-static int moment_event(void *ctx, const struct event *ev)
+static int moment_look(void *ctx, uint64_t ts_ns)
 {
 	struct moment_read *m = ctx;
 	uint64_t wanted_ns;
@@ -64,10 +64,10 @@ static int moment_event(void *ctx, const struct event *ev)
 		if (m->did || is_over(m->b) || !tui__wants(m->b->tui, &wanted_ns) || wanted_ns != m->rel_ns)
 			return -ECANCELED;
 	}
-	if (now_ns() < m->reported_ns + TELL_NS || ev->ts_ns < m->b->start_ns)
+	if (now_ns() < m->reported_ns + TELL_NS || ts_ns < m->b->start_ns)
 		return 0;
 	m->reported_ns = now_ns();
-	return tui__reading(m->b->tui, (unsigned)(100.0 * (double)(ev->ts_ns - m->b->start_ns) / (double)(m->rel_ns + 1)));
+	return tui__reading(m->b->tui, (unsigned)(100.0 * (double)(ts_ns - m->b->start_ns) / (double)(m->rel_ns + 1)));
 }
 
 static int moment_reached(void *ctx, struct report *then)
@@ -83,7 +83,7 @@ static int moment_reached(void *ctx, struct report *then)
 static int read_moment(struct browse *b, uint64_t rel_ns)
 {
 	struct moment_read m = { .b = b, .rel_ns = rel_ns, .reported_ns = now_ns() };
-	struct replay_opts ro = { .top = SIZE_MAX, .classes = b->o->classes, .raw = moment_event, .mark = moment_reached,
+	struct replay_opts ro = { .top = SIZE_MAX, .classes = b->o->classes, .look = moment_look, .mark = moment_reached,
 				  .marks = { b->start_ns + rel_ns }, .marks_cnt = 1, .ctx = &m };
 	struct report *rest = NULL;
 	struct err why = { 0 };

@@ -129,8 +129,8 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 			r = replay__marks(p, evs[i].ts_ns);
 		if (!r)
 			r = replay__handle(p, &evs[i]);
-		if (p->opts->raw && !r)
-			r = p->opts->raw(p->opts->ctx, &evs[i]);
+		if (p->opts->look && !r)
+			r = p->opts->look(p->opts->ctx, evs[i].ts_ns);
 		if (p->opts->sample && !r && evs[i].ts_ns >= p->sample_ns)
 			r = replay__sample(p, evs[i].ts_ns);
 	}

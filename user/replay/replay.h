@@ -12,7 +12,6 @@
 #include "timeline/timeline.h"
 
 struct err;
-struct event;
 struct report;
 struct names;
 
@@ -24,7 +23,7 @@ struct replay_opts {
 	/* All may be NULL. A sink's error ends the replay with it. */
 	int (*begin)(void *ctx, const struct names *names); /* once the file is known to be good */
 	int (*event)(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns);
-	int (*raw)(void *ctx, const struct event *ev); /* every event as it was recorded, after the model had it */
+	int (*look)(void *ctx, uint64_t ts_ns); /* after each event, whatever it was: its time */
 	int with_ops; /* operators and regions to the sink, too */
 	int with_nodes; /* nodes and final labels, too */
 	enum classes classes;
