@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* How much of a ring that fills each process has; see lib/shares.h, and share_has_room in lib/emit.h. */
+/* How much of a ring that fills each process has; see include/memtrace/shares.h, and share_has_room in lib/emit.h. */
 #include "lib/emit.h"
 
 struct mt_shares mt_shares[MT_RINGS_MAX] = {};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * export: the formats behind view.h's table, and the words that they share. A format that is added
- * gets a file of its own and a line in export.c.
+ * gets a file of its own and a line in export/formats.c.
  */
 #ifndef MT_VIEW_EXPORT_H
 #define MT_VIEW_EXPORT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * page_feed: the page's document of a running trace (docs/page.md): a short report, and the composition of memory over
- * time from the reports so far (tui_hist.h): the last minutes at the highest moment of each second (a process's at one
+ * time from the reports so far (fold/hist.h): the last minutes at the highest moment of each second (a process's at one
  * moment a sample), earlier times at the fullest moments of equal stretches, and each device's peak exactly. Not known
  * while a trace runs, and left out: every change, lives of blocks, phases, places.
  *
