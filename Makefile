@@ -70,8 +70,8 @@ $(B)/obj/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(FORTIFY) -MMD -MP -c $< -o $@
 
-# The estimate is a library of its own, which no program links that only traces (sims, benchmarks, BPF tests). cmd calls it, and
-# it calls base: the program searches both as one.
+# The estimate is a library of its own, which no program links that only traces (sims, benchmarks, BPF tests). cmd and replay call
+# it, and it calls base: the program searches both as one.
 ESTIMATE_SRCS := $(filter user/estimate/%,$(SRCS))
 ESTIMATE_OBJS := $(ESTIMATE_SRCS:user/%.c=$(B)/obj/%.o)
 $(B)/libmemtrace.a: $(filter-out $(ESTIMATE_OBJS),$(OBJS))

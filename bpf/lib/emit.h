@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * emit: the only code that touches the rings. A record is reserved, filled whole and submitted; a
- * failed reserve is counted. No wake-up an event: user space polls, and is woken only when a ring
- * passes mt_config.wake_bytes (looked at every 64th event of a CPU).
+ * emit: how records get into the rings. Room is reserved, filled whole and submitted; a failed
+ * reserve is counted. No wake-up an event: user space polls, and is woken only when a ring passes
+ * mt_config.wake_bytes (looked at every 64th event of a CPU).
+ *
+ * Records that only one source has are put together there, in room from ring_reserve. Two reserve
+ * without it, which counts for the share of the process that runs: the record of a victim of the OOM
+ * killer is about another one (kernel.bpf.c), and mt_lookup wakes user space with no record (op.bpf.c).
  */
 #ifndef MT_BPF_EMIT_H
 #define MT_BPF_EMIT_H
