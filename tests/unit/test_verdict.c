@@ -731,10 +731,15 @@ static void a_refusal(void **state)
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "4.00 GiB more are free for CUDA graphs alone", "");
 	o->private_free = 0;
 	o->asked = 200 * GIB; /* giving back all of it would not have helped */
+	f.procs[0].how = EV_PROC_LAUNCHED; /* after an attach not all that it had was seen */
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 200 * GIB, "refused 200 GiB in aten::addmm",
 		 "that is more than 10 times all that it had: is such a size meant?");
+	f.procs[0].how = EV_PROC_ATTACHED;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 200 * GIB, "refused 200 GiB", "what held it, by module: ");
+	f.procs[0].how = EV_PROC_LAUNCHED;
 	o->rss_total = 20 * GIB;
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 200 * GIB, "refused 200 GiB", "what held it, by module: ");
+	f.procs[0].how = EV_PROC_ATTACHED;
 	f.procs[1] = (struct report_proc){ .pid = 11, .ppid = 10, .comm = (char *)"pt_data_worker",
 					   .cmdline = (char *)"python train.py" };
 	f.r.procs_cnt = 2; /* of several: whose */
