@@ -205,7 +205,7 @@ def test_looks():
                 }})()""")
                 mt.check(colors > 4, f"{canvas} at {width}: {colors} colours")
             for word in ("time covered", "lost", "probes set"):
-                mt.check(word in text_of(page, "#honesty"), f"no '{word}' in the honesty block")
+                mt.check(word in text_of(page, "#coverage"), f"no '{word}' in the coverage block")
 
 
 def says_the_peaks_step(page, path):
@@ -744,7 +744,7 @@ def test_nothing_allocated():
         idle.line("ready")
         mt.ok(mt.memtrace("record", "-p", idle.pid, "-d", 1, "-o", path))
     with opened(page_of(path)) as page:
-        mt.check("time covered" in text_of(page, "#honesty"), "no honesty block")
+        mt.check("time covered" in text_of(page, "#coverage"), "no coverage block")
         page.press("#to-peak")
         page.key("+")
         page.key("Escape")

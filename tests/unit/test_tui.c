@@ -122,10 +122,10 @@ static void test_layout_never_overlaps(void **state)
 				cover(seen, w, h, l.cats);
 				cover(seen, w, h, l.tabs);
 				cover(seen, w, h, l.table);
-				cover(seen, w, h, l.honesty);
+				cover(seen, w, h, l.coverage);
 				cover(seen, w, h, l.keys);
 				assert_true(l.devs.h == 1);
-				assert_true(h < 2 || l.honesty.h == 1);
+				assert_true(h < 2 || l.coverage.h == 1);
 			}
 }
 
@@ -144,7 +144,7 @@ static void test_layout_of_the_usual_terminal(void **state)
 	assert_true(l.table.h >= 14);
 	tui_layout(&l, 80, 24, TUI_CHART_FULL);
 	assert_int_equal(l.table.h, 0);
-	assert_int_equal(l.honesty.h, 1);
+	assert_int_equal(l.coverage.h, 1);
 }
 
 /* --- history ------------------------------------------------------------------------------------------ */

@@ -31,7 +31,7 @@ enum ev_kind {
 	EV_LABEL = 69, /* pid, name = "RANK=3": a rank variable of its environment; "POD_UID=…": its container */
 	EV_COVER = 70, /* pid, name = source ("framework", "ops" …), addr = sites found,
 			  size = sites attached. The latest per (pid, source) counts. */
-	EV_NOTE = 71,  /* name = a sentence for the honesty block: something not visible, and why */
+	EV_NOTE = 71,  /* name = a sentence for the coverage block: something not visible, and why */
 	EV_COST = 72,  /* aux = enum mt_prog, addr = hits so far, size = their calibrated cost so far in ns */
 	EV_CPU = 73,   /* pid, size = CPU time of the process so far in ns (user + system) */
 	EV_LOSS = 74,  /* aux = enum mt_loss, size = count so far, kernel and decode and order together */

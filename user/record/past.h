@@ -39,7 +39,7 @@ int past_moment__now(struct past_moment *at, struct model *m, uint64_t at_ns);
 int past_moment__lived(struct past_moment *at, const struct model_was *was);
 void past_moment__done(struct past_moment *at, int with_open);
 
-/* notes: sentences for the honesty block. 0 or -errno. */
+/* notes: sentences for the coverage block. 0 or -errno. */
 int past__write(const struct past *p, struct past_moment *at, const struct model *m, struct names *names,
 		const char *const *notes, size_t notes_cnt, struct rec_writer *out, struct err *err);
 

@@ -18,7 +18,7 @@
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
-#include "view/tables/honesty.h"
+#include "view/tables/coverage.h"
 
 struct doc_out {
 	const struct html_doc *d;
@@ -464,7 +464,7 @@ static void put_segments(struct doc_out *x)
 }
 
 /* The block that ends the report for people, as [label, text] pairs. */
-static int put_honesty(struct doc_out *x)
+static int put_coverage(struct doc_out *x)
 {
 	struct page p;
 	char *text = NULL, *line, *next;
@@ -473,7 +473,7 @@ static int put_honesty(struct doc_out *x)
 	int r = f ? page__init(&p, f, 1u << 20, 0) : -ENOMEM;
 
 	if (!r) {
-		view_honesty(&p, x->d->report);
+		view_coverage(&p, x->d->report);
 		r = page__done(&p);
 	}
 	if (f && fclose(f) && !r)
@@ -539,7 +539,7 @@ static int put_document(struct doc_out *x)
 		put_icicle(x);
 	put_segments(x);
 	put_names(x);
-	r = r ? r : put_honesty(x);
+	r = r ? r : put_coverage(x);
 	outbuf__lit(&x->o, "}\n");
 	return r ? r : x->err;
 }

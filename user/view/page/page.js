@@ -1801,8 +1801,8 @@ function drawIcicle() {
 
 /* --- how complete it is ------------------------------------------------------------------------------------ */
 
-function drawHonesty() {
-	$("honesty").replaceChildren(h("h2", null, "What this rests on"),
+function drawCoverage() {
+	$("coverage").replaceChildren(h("h2", null, "What this rests on"),
 		h("dl", null, ...doc.honesty.flatMap(([name, text]) => [h("dt", null, name),
 			h("dd", null, feed.source ? text.replace("; the end is missing", " so far") : text)]),
 			h("dt", null, "page by"), h("dd", null, `memtrace ${doc.version}, schema ${doc.schema}`)));
@@ -1899,7 +1899,7 @@ function drawAll() {
 	drawRanks();
 	drawNames();
 	drawSegments();
-	drawHonesty();
+	drawCoverage();
 }
 
 // New data redraws everything. The focus stays where it was, and a range that ends at the last moment moves on with it.

@@ -222,7 +222,7 @@ static void put_step(struct page *p, const struct kept_view *v)
 			    fmt_bytes(a, (uint64_t)s->order.peak_there_is));
 }
 
-static void put_honesty(struct page *p, const struct kept_view *v)
+static void put_coverage(struct page *p, const struct kept_view *v)
 {
 	uint64_t lost = report_lost_events(v->report);
 	char a[24], b[24];
@@ -252,7 +252,7 @@ int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts 
 	put_bound(&p, v);
 	put_rows(&p, v, opts->top);
 	put_step(&p, v);
-	put_honesty(&p, v);
+	put_coverage(&p, v);
 	page__end_line(&p);
 	page__flow(&p, 0, "A use is a node of the data-flow graph that was given the block. What lives at the end, and what no "
 			  "node was given, counts as in use. An order keeps reads and writes of each block, and nothing "

@@ -3,7 +3,7 @@
 
 #include "view/report_words.h"
 #include "view/table.h"
-#include "view/tables/honesty.h"
+#include "view/tables/coverage.h"
 #include "view/tables/stacks.h"
 #include "verdict/held.h"
 #include "view/view.h"
@@ -332,7 +332,7 @@ int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *o
 	if (r->leaks.cnt)
 		put_rows(&p, r);
 	put_verdict(&p, r);
-	(opts->is_verbose || r->leaks.cnt ? view_honesty : view_honesty_short)(&p, r);
+	(opts->is_verbose || r->leaks.cnt ? view_coverage : view_coverage_short)(&p, r);
 	return page__done(&p);
 }
 

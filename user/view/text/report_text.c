@@ -14,7 +14,7 @@
 #include "view/report_words.h"
 #include "view/tables/compiles.h"
 #include "view/tables/places.h"
-#include "view/tables/honesty.h"
+#include "view/tables/coverage.h"
 #include "view/tables/leaks.h"
 #include "view/tables/modules.h"
 #include "view/tables/oom.h"
@@ -307,8 +307,8 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 		segments_text_host(&p, r);
 	(opts->is_verbose ? put_all : put_short)(&p, r, opts);
 	if (opts->is_verbose)
-		view_honesty(&p, r);
+		view_coverage(&p, r);
 	else
-		view_honesty_short(&p, r);
+		view_coverage_short(&p, r);
 	return page__done(&p);
 }

@@ -13,7 +13,7 @@
 #include "view/tables/segments.h"
 #include "view/tui/table.h"
 
-#define COSTS_COLS 58 /* of the honesty line; losses take the rest */
+#define COSTS_COLS 58 /* of the coverage line; losses take the rest */
 
 /* Draws at the right end, and shortens the rest of the line. */
 static unsigned put_right(struct canvas *c, struct rect *at, enum tui_style style, const char *text)
@@ -217,7 +217,7 @@ static void put_lost(char *text, size_t size, const struct report *r, uint64_t l
 }
 
 /* Losses and costs, in every state of the screen. */
-void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r)
+void tui_coverage__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r)
 {
 	unsigned x = at.x + (at.w > 30), end = at.x + at.w;
 	uint64_t lost = report_lost_sum(r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tui_head: the lines around chart and table: title, devices, tabs, honesty, keys, and the help. */
+/* tui_head: the lines around chart and table: title, devices, tabs, coverage, keys, and the help. */
 #ifndef MT_VIEW_TUI_HEAD_H
 #define MT_VIEW_TUI_HEAD_H
 
@@ -25,7 +25,7 @@ int tui_verdict__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const
 		      const struct tui_words *words);
 /* And at the right the table's moment, if one is held. */
 void tui_tabs__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d);
-void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);
+void tui_coverage__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);
 void tui_keys__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_words *words);
 void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui);
 

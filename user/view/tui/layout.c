@@ -64,7 +64,7 @@ void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_siz
 	if (h >= 5)
 		l->keys = (struct rect){ 0, --end, w, 1 };
 	if (h >= 2)
-		l->honesty = (struct rect){ 0, --end, w, 1 };
+		l->coverage = (struct rect){ 0, --end, w, 1 };
 	room = end > top ? end - top : 0;
 	if (room >= 12) {
 		l->verdict = (struct rect){ w > 2, top, w > 2 ? w - 2 : w, verdict_lines(h) };

@@ -6,7 +6,7 @@
 #include "view/tui/canvas.h"
 
 struct tui_layout {
-	struct rect title, devs, verdict, chart, cats, tabs, table, honesty, keys;
+	struct rect title, devs, verdict, chart, cats, tabs, table, coverage, keys;
 };
 
 enum tui_chart_size { TUI_CHART_HALF = 0, TUI_CHART_HIDDEN, TUI_CHART_FULL, TUI_CHART_SIZES };

@@ -46,10 +46,10 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 	dev = r->devs_cnt ? &r->devs[ui->dev] : NULL;
 	tui_title__draw(c, l.title, ui, d, r, words);
 	tui_devs__draw(c, l.devs, ui, d, r);
-	tui_honesty__draw(c, l.honesty, d, r);
+	tui_coverage__draw(c, l.coverage, d, r);
 	if (ui->is_help || ui->is_verdict) {
 		unsigned top = l.devs.y + 2;
-		struct rect room = { 0, top, c->w, l.honesty.y > top ? l.honesty.y - top : 0 };
+		struct rect room = { 0, top, c->w, l.coverage.y > top ? l.coverage.y - top : 0 };
 
 		if (ui->is_help)
 			tui_help__draw(c, room, ui);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "view/tables/honesty.h"
+#include "view/tables/coverage.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -427,7 +427,7 @@ static void put_visible(struct page *p, const struct report *r)
 		page__paraf(p, "", "… and %zu more notes (--json)", r->run.notes_cnt - NOTES_SHOWN);
 }
 
-void view_honesty(struct page *p, const struct report *r)
+void view_coverage(struct page *p, const struct report *r)
 {
 	page__heading(p, "What this rests on");
 	put_time(p, r);
@@ -463,7 +463,7 @@ static void put_measured(struct sentence *s, const struct report *r)
 	}
 }
 
-void view_honesty_short(struct page *p, const struct report *r)
+void view_coverage_short(struct page *p, const struct report *r)
 {
 	const char *end = report_end_word(r);
 	uint64_t lost = report_lost_sum(r);
