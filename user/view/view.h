@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * view: renders plain data (struct report, struct tl_event). Decides nothing, reads no clock but the
- * ones in the data. Every view ends with, or carries, the coverage block: losses, overhead, coverage.
+ * ones in the data. Every view ends with, or carries, the coverage block: time covered, losses, overhead.
  * Strings come from the target: views escape control bytes and invalid UTF-8.
  */
 #ifndef MT_VIEW_VIEW_H
