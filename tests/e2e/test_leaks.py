@@ -39,14 +39,14 @@ def test_graph():
     rep, text = leaks_of("graph")
     first = rep["leaks"][0]
     kept = BATCH * WIDTH * 4
-    mt.check(first["op"] in ("aten::addmm", "aten::tanh") and first["dev"] == "cpu", f"the first suspect: {first}")
+    mt.check(first["op"] in ("aten::addmm", "aten::tanh") and first["dev"] == "cpu", f"the first growing place: {first}")
     mt.check(first["per"] == "step" and first["bytes_slope"] >= kept, f"{kept} bytes of activations a step: {first}")
     mt.check({"aten::tanh", "aten::_log_softmax"} <= {l["op"] for l in rep["leaks"]}, f"{[l['op'] for l in rep['leaks']]}")
     mt.check(all(l["sure"] in ("high", "medium") for l in rep["leaks"][:2]), f"{rep['leaks'][:2]}")
     mt.check(first["op"] in text.splitlines()[3], text)
     whole = sum(l["bytes_slope"] for l in rep["leaks"])
     grown = rep["devices"]["cpu"]["live"] / max(rep["steps"], 1)
-    mt.check(0.8 < whole / grown < 1.25, f"suspects grow by {whole} a step, the job by {grown}")
+    mt.check(0.8 < whole / grown < 1.25, f"growing places grow by {whole} a step, the job by {grown}")
 
 
 def test_cache():
@@ -65,7 +65,7 @@ def test_malloc():
 
 
 def held(kind, path, *names):
-    """The first suspect of an operator of these, and the verdict, of a recording that goes on until it is known who holds it."""
+    """The first growing place of an operator of these, and the verdict, of a recording that goes on until it is known who holds it."""
     with mt.scratch() as d, mt.job("planted", kind, "--batch", BATCH, "--width", WIDTH, "--quiet", "--warmup", 0.3) as job:
         with mt.start("record", "-p", str(job.pid), "-o", str(d / "a.mtr"), "-vv") as tracer:
             said = f" '{path}' "
@@ -130,7 +130,7 @@ def test_holder_of_a_graph():
 
 
 def caught(kind, *args, dev="cpu"):
-    """The report of a recording without --stacks that goes on until births of the first suspect were caught that live."""
+    """The report of a recording without --stacks that goes on until births of the first growing place were caught that live."""
     with mt.scratch() as d, mt.job("planted", kind, "--batch", BATCH, "--width", WIDTH, "--quiet", "--warmup", 0.3) as job:
         with mt.start("record", "-p", str(job.pid), "-o", str(d / "a.mtr"), *args) as tracer:
 

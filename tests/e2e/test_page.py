@@ -559,9 +559,9 @@ def test_leak_and_hostile_names():
     path = recording("leaking", "framework,ops,regions")
     with opened(page_of(path)) as page:
         rows = page.js("memtrace.model().report.leaks")
-        mt.check(rows and rows[0]["op"] == "aten::cumsum", f"the first suspect: {rows[:2]}")
+        mt.check(rows and rows[0]["op"] == "aten::cumsum", f"the first growing place: {rows[:2]}")
         mt.check(rows[0]["region"].startswith("keep </script><img src=x onerror="), rows[0]["region"])
-        mt.check(len(rows) == 1, f"suspects: {rows}")
+        mt.check(len(rows) == 1, f"growing places: {rows}")
         mt.check("aten::cumsum" in text_of(page, "#growth"), text_of(page, "#growth"))
         says_the_peaks_step(page, path)
         mt.check(rows[0]["per"] == "step" and rows[0]["bytes_slope"] == 32 * 128 * 4, f"the job keeps {32 * 128 * 4} a step: {rows[0]}")

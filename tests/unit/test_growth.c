@@ -236,7 +236,10 @@ static size_t wanted_of(struct model_wanted *v)
 	return cnt;
 }
 
-/* Whose allocations are wanted: those of what grows, until enough of what lives of them was caught. It stays one suspect. */
+/*
+ * Whose allocations are wanted: those of what grows, until enough of what lives of them was caught. It stays one growing
+ * place.
+ */
 static void test_caught(void **state)
 {
 	struct model_wanted v[MODEL_WANTED_MAX];
@@ -371,7 +374,10 @@ static void say_held(uint64_t ptr, const char *path, uint64_t items)
 			     .flags = items ? 0 : EV_HELD_UNSEEN });
 }
 
-/* What is looked for in Python are the blocks of suspects; what was found is told of the suspect that has the block. */
+/*
+ * What is looked for in Python are the blocks of growing places; what was found is told of the growing place that has the
+ * block.
+ */
 static void test_held(void **state)
 {
 	struct model_growing *growing;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Which rows are suspects. The first quarter of a row's points, two at least, is warming up: optimizers make their
+ * Which rows are growing places. The first quarter of a row's points, two at least, is warming up: optimizers make their
  * state, caches fill. Over the rest the number of blocks must grow and go on growing (timeline/trend.h), and their
  * bytes with it.
  *
@@ -22,13 +22,13 @@
 #define SURE_Z 5.0
 #define UNSURE_POINTS 12
 
-struct suspect {
+struct growing_place {
 	uint32_t row; /* in the table */
 	const struct proc *proc;
 	struct growth_row settled;
 	struct trend bytes, blocks;
 	size_t warm; /* slots before the trends */
-	double per_second; /* bytes: what suspects are sorted by */
+	double per_second; /* bytes: what growing places are sorted by */
 	uint64_t first_ts_ns, last_ts_ns;
 	uint64_t cats[CAT_MAX];
 	uint64_t caught, caught_here; /* of its blocks; those that `node` has allocated, more than any other */
@@ -41,11 +41,11 @@ struct suspect {
 #define GROWN_MAX 8
 struct grown {
 	size_t cnt, total;
-	struct suspect v[GROWN_MAX];
+	struct growing_place v[GROWN_MAX];
 };
 
-struct suspects {
-	struct suspect *v;
+struct growing_places {
+	struct growing_place *v;
 	size_t cnt;
 	uint16_t *of_row; /* number + 1 */
 };
@@ -72,8 +72,8 @@ static size_t warm_points(size_t points)
 	return points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
 }
 
-/* The trends after warming up; false: it is no suspect. */
-static bool suspect__judge(struct suspect *s, const struct growth_clock *c, uint32_t least)
+/* The trends after warming up; false: it is no growing place. */
+static bool growing_place__judge(struct growing_place *s, const struct growth_clock *c, uint32_t least)
 {
 	uint64_t blocks[GROWTH_SLOTS];
 	size_t used, warm;
@@ -99,7 +99,7 @@ static bool suspect__judge(struct suspect *s, const struct growth_clock *c, uint
 	return true;
 }
 
-static bool is_malloc_below(const struct suspect *s, const struct suspects *all)
+static bool is_malloc_below(const struct growing_place *s, const struct growing_places *all)
 {
 	const struct growth_key *k = &s->settled.key;
 
@@ -116,7 +116,7 @@ static bool is_malloc_below(const struct suspect *s, const struct suspects *all)
 
 static int by_growth(const void *a, const void *b)
 {
-	const struct suspect *x = a, *y = b;
+	const struct growing_place *x = a, *y = b;
 
 	/* of the living one can know more */
 	return cmp_up(x->is_over, y->is_over) ?: cmp_down(x->per_second, y->per_second) ?: cmp_up(x->row, y->row);
@@ -133,7 +133,7 @@ static bool is_wanted(const struct growth_row *r, const struct model *m, const s
 }
 
 /* `over`: only this process, which is ending; judged as of its last boundary. NULL: all live processes. */
-static int suspects__find(struct suspects *all, const struct model *m, const struct proc *over, size_t *ret_total)
+static int growing_places__find(struct growing_places *all, const struct model *m, const struct proc *over, size_t *ret_total)
 {
 	const struct growth *g = &m->growth;
 	size_t kept = 0, room = 0;
@@ -142,16 +142,16 @@ static int suspects__find(struct suspects *all, const struct model *m, const str
 		const struct growth_row *r = &g->rows[i];
 		const struct proc *p = is_wanted(r, m, over) ? procs__find(&m->procs, r->key.pid) : NULL;
 		struct growth_clock c;
-		struct suspect s;
+		struct growing_place s;
 
 		if (!p)
 			continue;
-		s = (struct suspect){ .row = i, .proc = p, .settled = *r };
+		s = (struct growing_place){ .row = i, .proc = p, .settled = *r };
 		c = clock_now(m, p);
-		if (!suspect__judge(&s, &c, ticks_least(m, p, &c)))
+		if (!growing_place__judge(&s, &c, ticks_least(m, p, &c)))
 			continue;
 		if (all->cnt == room) {
-			struct suspect *v = reallocarray(all->v, room ? 2 * room : 16, sizeof(*v));
+			struct growing_place *v = reallocarray(all->v, room ? 2 * room : 16, sizeof(*v));
 
 			if (!v)
 				return -ENOMEM;
@@ -171,8 +171,8 @@ static int suspects__find(struct suspects *all, const struct model *m, const str
 	return 0;
 }
 
-/* One walk over the live blocks for all suspects that are shown; over: as suspects__find. */
-static int suspects__walk(struct suspects *all, const struct model *m, const struct proc *over)
+/* One walk over the live blocks for all growing places that are shown; over: as growing_places__find. */
+static int growing_places__walk(struct growing_places *all, const struct model *m, const struct proc *over)
 {
 	const struct block *b;
 	size_t pos = 0;
@@ -189,7 +189,7 @@ static int suspects__walk(struct suspects *all, const struct model *m, const str
 		const struct growth_row *r = over && b->pid != over->pid ? NULL :
 					     growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id));
 		uint16_t num = r ? all->of_row[r - m->growth.rows] : 0;
-		struct suspect *s = num ? &all->v[num - 1] : NULL;
+		struct growing_place *s = num ? &all->v[num - 1] : NULL;
 
 		if (!s)
 			continue;
@@ -216,7 +216,7 @@ static uint64_t lost_events(const struct model *m)
 }
 
 /* A free that was lost looks like a leak. */
-static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
+static uint8_t growing_place__sure(const struct growing_place *s, const struct model *m)
 {
 	size_t used = growth_row__used(&s->settled), points = used - s->warm;
 
@@ -226,7 +226,8 @@ static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
 		       SURE_HIGH : SURE_MEDIUM;
 }
 
-static bool suspect__has_caught(const struct suspect *s, const struct model *m, const struct caught_block *c, bool is_over)
+static bool growing_place__has_caught(const struct growing_place *s, const struct model *m, const struct caught_block *c,
+				      bool is_over)
 {
 	const struct block *b;
 
@@ -242,14 +243,14 @@ static bool suspect__has_caught(const struct suspect *s, const struct model *m, 
  * The row's caught blocks: how many live (is_over: or lived at the last boundary), and (if ret is not NULL) the nodes of their
  * stacks.
  */
-static size_t suspect__caught(const struct suspect *s, const struct model *m, uint32_t *ret, bool is_over)
+static size_t growing_place__caught(const struct growing_place *s, const struct model *m, uint32_t *ret, bool is_over)
 {
 	size_t cnt = 0;
 
 	for (uint32_t i = 0; i < m->caught.blocks.cnt; i++) {
 		const struct caught_block *c = caught__at(&m->caught, i);
 
-		if (!suspect__has_caught(s, m, c, is_over))
+		if (!growing_place__has_caught(s, m, c, is_over))
 			continue;
 		if (ret)
 			ret[cnt] = c->node;
@@ -259,14 +260,14 @@ static size_t suspect__caught(const struct suspect *s, const struct model *m, ui
 }
 
 /* Where most of them were allocated. */
-static int suspect__look_caught(struct suspect *s, const struct model *m, bool is_over)
+static int growing_place__look_caught(struct growing_place *s, const struct model *m, bool is_over)
 {
 	size_t cnt = s->settled.key.stack || s->is_over ? 0 : m->caught.blocks.cnt;
 	uint32_t *nodes = cnt ? calloc(cnt, sizeof(*nodes)) : NULL;
 
 	if (!nodes)
 		return cnt ? -ENOMEM : 0;
-	s->caught = suspect__caught(s, m, nodes, is_over);
+	s->caught = growing_place__caught(s, m, nodes, is_over);
 	if (s->caught)
 		qsort(nodes, s->caught, sizeof(*nodes), u32_cmp);
 	for (size_t i = 0, run = 0; i < s->caught; i++) {
@@ -280,7 +281,7 @@ static int suspect__look_caught(struct suspect *s, const struct model *m, bool i
 	return 0;
 }
 
-static int report_leak__fill(struct report_leak *r, const struct suspect *s, const struct model *m)
+static int report_leak__fill(struct report_leak *r, const struct growing_place *s, const struct model *m)
 {
 	const struct growth_row *g = &s->settled;
 	double per_unit = 1.0 / (double)(1ull << g->shift);
@@ -291,7 +292,7 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 		.op = strdup(names__get(m->names, m->ops.rows[g->key.op].name)),
 		.region = strdup(names__get(m->names, m->regions.rows[g->key.region].name)),
 		.pid = g->key.pid, .dev = (uint8_t)g->key.dev, .per_step = s->proc->clock.kind != GROWTH_BY_TIME,
-		.sure = suspect__sure(s, m), .bytes_slope = s->bytes.slope * per_unit,
+		.sure = growing_place__sure(s, m), .bytes_slope = s->bytes.slope * per_unit,
 		.blocks_slope = s->blocks.slope * per_unit, .tau = s->blocks.tau, .live = g->live, .blocks = g->cnt,
 		.grown = s->bytes.growth, .grown_blocks = s->blocks.growth, .first_ts_ns = s->first_ts_ns,
 		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g), .stayed = g->stayed,
@@ -310,7 +311,7 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 }
 
 /* Not if another block has taken the place of the one that was looked for. */
-static bool holder__is_of(const struct holder *h, const struct model *m, const struct suspect *s)
+static bool holder__is_of(const struct holder *h, const struct model *m, const struct growing_place *s)
 {
 	const struct block *b = blocks__find(m->blocks, h->pid, h->dev, h->addr);
 
@@ -327,7 +328,7 @@ static bool holder__is_better(const struct holder *h, const struct holder *than,
 }
 
 /* From the last look at Python. Of a process that ends now the block may be gone. */
-static const struct holder *holder_of(const struct model *m, const struct suspect *s)
+static const struct holder *holder_of(const struct model *m, const struct growing_place *s)
 {
 	const struct holder *found = NULL;
 
@@ -345,7 +346,8 @@ static const struct holder *holder_of(const struct model *m, const struct suspec
 }
 
 /* For memory that no container of Python holds: the holder of tensors that grow beside it. */
-static const struct holder *holder_beside(const struct model *m, const struct suspects *all, const struct suspect *s)
+static const struct holder *holder_beside(const struct model *m, const struct growing_places *all,
+					  const struct growing_place *s)
 {
 	for (size_t i = 0; i < all->cnt; i++) {
 		const struct holder *h = all->v[i].settled.key.pid == s->settled.key.pid ? holder_of(m, &all->v[i]) : NULL;
@@ -357,12 +359,13 @@ static const struct holder *holder_beside(const struct model *m, const struct su
 }
 
 /* Blocks found again after a gap could be others, unless a container of Python was seen to hold them. */
-static bool is_doubtful(const struct report_leak *r, const struct suspect *s)
+static bool is_doubtful(const struct report_leak *r, const struct growing_place *s)
 {
 	return s->settled.alike > s->settled.stayed / 4 && (r->held != HELD_ITSELF || r->held_items < r->blocks / 2);
 }
 
-static int report_leak__hold(struct report_leak *r, const struct suspect *s, const struct suspects *all, const struct model *m)
+static int report_leak__hold(struct report_leak *r, const struct growing_place *s, const struct growing_places *all,
+			     const struct model *m)
 {
 	const struct holder *h = holder_of(m, s);
 
@@ -402,13 +405,13 @@ static void growth__report_ticks(const struct model *m, struct report_leaks *ret
 }
 
 /* Those of processes that have ended, in their places. */
-static int suspects__add_over(struct suspects *all, const struct model *m, size_t *total)
+static int growing_places__add_over(struct growing_places *all, const struct model *m, size_t *total)
 {
 	const struct proc *p;
 
 	TAILQ_FOREACH(p, &m->procs.all, all) {
 		size_t more = p->grown ? p->grown->cnt : 0;
-		struct suspect *v = more ? reallocarray(all->v, all->cnt + more, sizeof(*v)) : all->v;
+		struct growing_place *v = more ? reallocarray(all->v, all->cnt + more, sizeof(*v)) : all->v;
 
 		if (!more)
 			continue;
@@ -425,7 +428,7 @@ static int suspects__add_over(struct suspects *all, const struct model *m, size_
 }
 
 /* If the process's end has freed its blocks: the values at its last boundaries. */
-static void suspect__is_over(struct suspect *s, const struct model *m)
+static void growing_place__is_over(struct growing_place *s, const struct model *m)
 {
 	uint32_t last = growth_row__used(&s->settled) - 1;
 	const struct holder *h;
@@ -443,25 +446,25 @@ static void suspect__is_over(struct suspect *s, const struct model *m)
 	s->last_ts_ns = s->proc->clock.last_ns;
 }
 
-static int suspects__look_caught(struct suspects *all, const struct model *m, bool is_over)
+static int growing_places__look_caught(struct growing_places *all, const struct model *m, bool is_over)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < all->cnt && !r; i++)
-		r = suspect__look_caught(&all->v[i], m, is_over);
+		r = growing_place__look_caught(&all->v[i], m, is_over);
 	return r;
 }
 
 void growth__over(struct model *m, struct proc *p)
 {
-	struct suspects all = { 0 };
+	struct growing_places all = { 0 };
 	size_t total = 0;
-	int r = !p->listed || p->clock.kind == GROWTH_BY_TIME ? 0 : suspects__find(&all, m, p, &total);
+	int r = !p->listed || p->clock.kind == GROWTH_BY_TIME ? 0 : growing_places__find(&all, m, p, &total);
 
 	if (all.cnt > GROWN_MAX)
 		all.cnt = GROWN_MAX;
-	r = r ? r : suspects__walk(&all, m, p);
-	r = r ? r : suspects__look_caught(&all, m, true);
+	r = r ? r : growing_places__walk(&all, m, p);
+	r = r ? r : growing_places__look_caught(&all, m, true);
 	free(p->grown);
 	p->grown = all.cnt && !r ? calloc(1, sizeof(*p->grown)) : NULL;
 	if (p->grown) {
@@ -470,7 +473,7 @@ void growth__over(struct model *m, struct proc *p)
 		memcpy(p->grown->v, all.v, all.cnt * sizeof(*all.v));
 	}
 	for (size_t i = 0; p->grown && i < all.cnt; i++)
-		suspect__is_over(&p->grown->v[i], m);
+		growing_place__is_over(&p->grown->v[i], m);
 	free(all.of_row);
 	free(all.v);
 }
@@ -485,16 +488,16 @@ void growth__held(struct model *m, const struct event *ev)
 
 int growth__report(const struct model *m, size_t top, struct report *r)
 {
-	struct suspects all = { 0 };
+	struct growing_places all = { 0 };
 	int err;
 
 	growth__report_ticks(m, &r->leaks);
-	err = suspects__find(&all, m, NULL, &r->leaks.total);
-	err = err ? err : suspects__add_over(&all, m, &r->leaks.total);
+	err = growing_places__find(&all, m, NULL, &r->leaks.total);
+	err = err ? err : growing_places__add_over(&all, m, &r->leaks.total);
 	if (all.cnt > top)
 		all.cnt = top;
-	err = err ? err : suspects__walk(&all, m, NULL);
-	err = err ? err : suspects__look_caught(&all, m, false);
+	err = err ? err : growing_places__walk(&all, m, NULL);
+	err = err ? err : growing_places__look_caught(&all, m, false);
 	r->leaks.rows = err ? NULL : calloc(all.cnt ? all.cnt : 1, sizeof(*r->leaks.rows));
 	if (!err && !r->leaks.rows)
 		err = -ENOMEM;
@@ -516,7 +519,7 @@ int model__growing(const struct model *m, uint32_t pid, struct model_growing **r
 {
 	uint32_t sets[MODEL_GROWING_SETS], cnt = 0, has[MODEL_GROWING_SETS] = { 0 };
 	const struct proc *p = procs__find(&m->procs, pid);
-	struct suspects all = { 0 };
+	struct growing_places all = { 0 };
 	size_t pos = 0, total;
 	const struct block *b;
 	int r;
@@ -525,7 +528,7 @@ int model__growing(const struct model *m, uint32_t pid, struct model_growing **r
 	*ret_cnt = 0;
 	if (!p || p->is_being_set) /* soon its blocks have operators, and other rows */
 		return 0;
-	r = suspects__find(&all, m, NULL, &total);
+	r = growing_places__find(&all, m, NULL, &total);
 	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++)
 		if (all.v[i].settled.key.pid == pid && all.v[i].settled.key.dev != MT_DEV_HOST)
 			sets[cnt++] = all.v[i].row;
@@ -608,16 +611,16 @@ int model__wanted(const struct model *m, uint32_t pid, struct model_wanted *ret,
 {
 	struct sizes sizes[MODEL_GROWING_SETS] = { 0 };
 	uint32_t sets[MODEL_GROWING_SETS], cnt = 0;
-	struct suspects all = { 0 };
+	struct growing_places all = { 0 };
 	size_t pos = 0, total;
 	const struct block *b;
-	int r = suspects__find(&all, m, NULL, &total);
+	int r = growing_places__find(&all, m, NULL, &total);
 
 	*ret_cnt = 0;
 	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++) {
 		const struct growth_key *k = &all.v[i].settled.key;
 
-		if (k->pid == pid && !k->stack && suspect__caught(&all.v[i], m, NULL, false) < WANTED_ENOUGH)
+		if (k->pid == pid && !k->stack && growing_place__caught(&all.v[i], m, NULL, false) < WANTED_ENOUGH)
 			sets[cnt++] = all.v[i].row;
 	}
 	free(all.v);

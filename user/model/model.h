@@ -78,7 +78,7 @@ int model__peak(const struct model *m, unsigned n, uint8_t *ret_dev, uint64_t *r
 /* ns that the probes took so far by calibration, and that all followed processes used since each one's first EV_CPU. */
 void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns);
 /*
- * Blocks of what grows in a process: of up to MODEL_GROWING_SETS suspects (docs/leaks.md), the largest first. By address;
+ * Blocks of what grows in a process: of up to MODEL_GROWING_SETS growing places (docs/leaks.md), the largest first. By address;
  * malloc'ed. 0; -ENOMEM.
  */
 #define MODEL_GROWING_SETS 4
@@ -101,8 +101,8 @@ struct model_stay {
 };
 int model__stays(const struct model *m, struct model_stay **ret, size_t *ret_cnt);
 /*
- * Allocations to be caught, to find where growing blocks are made: of up to MODEL_GROWING_SETS suspects of which neither a
- * stack nor WANTED_ENOUGH caught blocks (EV_CAUGHT) are known, the largest first. 0; -ENOMEM.
+ * Allocations to be caught, to find where growing blocks are made: of up to MODEL_GROWING_SETS growing places of which neither
+ * a stack nor WANTED_ENOUGH caught blocks (EV_CAUGHT) are known, the largest first. 0; -ENOMEM.
  */
 #define MODEL_WANTED_MAX 8
 #define WANTED_ENOUGH 8

@@ -22,7 +22,7 @@ static void model__tell_destroy(struct model *m, const struct block *b, uint32_t
 	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth, stack);
 }
 
-/* What lives until a process's last boundary is a suspect's even if the process frees it before it exits. */
+/* What lives until a process's last boundary is a growing place's even if the process frees it before it exits. */
 static void model__caught_freed(struct model *m, const struct block *b, const struct proc *p)
 {
 	const struct growth_row *row = p && p->listed && b->id < p->clock.young_id ? growth__row_of(&m->growth, b, 0) : NULL;

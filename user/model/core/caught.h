@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * caught: blocks whose allocation stack was captured (EV_CAUGHT), used to find the line of a leak. Most are freed at once;
- * only those count that are still live, and a suspect's, when a report is made; or, of a process that has ended, that lived at
- * its last boundary: an interpreter frees most of what it has before it exits. At most CAUGHT_MAX; then each new one takes the
- * place of another, of a freed one if there is one.
+ * only those count that are still live, and a growing place's, when a report is made; or, of a process that has ended, that
+ * lived at its last boundary: an interpreter frees most of what it has before it exits. At most CAUGHT_MAX; then each new one
+ * takes the place of another, of a freed one if there is one.
  */
 #ifndef MT_MODEL_CAUGHT_H
 #define MT_MODEL_CAUGHT_H

@@ -26,7 +26,7 @@
 #define GROWTH_ROWS_MAX 16384	   /* 8 MiB */
 #define GROWTH_TICK_NS 500000000ull
 #define GROWTH_TICKS_MIN 10	   /* with fewer nothing can be concluded */
-#define GROWTH_BLOCKS_MIN 4	   /* a suspect grew by so many at least */
+#define GROWTH_BLOCKS_MIN 4	   /* a growing place grew by so many at least */
 #define GROWTH_WINDOWS_MIN 4	   /* where some steps are traced: windows, for blocks that stayed over three gaps */
 
 struct block;

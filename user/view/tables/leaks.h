@@ -10,7 +10,7 @@ struct report;
 struct report_leak;
 struct table;
 
-/* A line in the report for people, if there is a suspect. */
+/* A line in the report for people, if there is a growing place. */
 /* rows: struct report_leak */
 extern const struct table leak_table;
 void leaks_line(struct page *p, const struct report *r);
