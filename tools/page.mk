@@ -2,7 +2,7 @@
 # The HTML page inside the binary. Its chart library is fetched once; where it cannot be, the build goes on without
 # the page, says so, and does not try again by itself: `make page-library` does.
 
-PAGE_FILES := $(wildcard user/view/page/page.*) user/view/page/diff.js
+PAGE_FILES := $(wildcard user/view/page/page.* user/view/page/*.js)
 
 build/uplot/tried: tools/fetch-uplot
 	@mkdir -p $(@D)
