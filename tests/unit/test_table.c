@@ -115,12 +115,53 @@ static void test_tui(void **state)
 	assert_string_equal(shown[2]->head, "process");
 }
 
+struct spot {
+	char name[40];
+	uint32_t kind;
+};
+
+static const char *kind_word(unsigned kind)
+{
+	return kind == 3 ? "third" : "other";
+}
+
+static const struct column spot_columns[] = {
+	{ "name", "name", COL_TEXT, IN_ROW(spot, name), TEXT(1, 6, .most = 10) },
+	{ "kind", "kind", COL_TEXT, OF(spot, kind), NAMED(kind_word), TEXT(2, 5, .gap = 2) },
+	{ NULL, "number", COL_NUMBER, OF(spot, kind), TEXT(3, 7) },
+};
+
+/* Texts in the row, words for numbers, and a column as wide as its cells, in a table whose heads are its title. */
+static void test_untitled(void **state)
+{
+	static const struct table untitled = TABLE(spot_columns, .is_untitled = 1);
+	static const struct spot spots[] = { { "a", 3 }, { "eight in", 4 }, { "longer than ten", 3 } };
+	struct drawn d = drawn_as(AS_TEXT, NULL);
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	struct page p;
+
+	(void)state;
+	assert_int_equal(page__init(&p, f, 50, 1), 0);
+	for (size_t cnt = 1; cnt <= 3; cnt++)
+		table__text(&p, &untitled, &d, spots, cnt, sizeof(spots[0]));
+	assert_int_equal(page__done(&p), 0);
+	fclose(f);
+	assert_string_equal(text, "\n\x1b[1mname    kind  number\x1b[0m\na       third      3\n"
+				  "\n\x1b[1mname      kind  number\x1b[0m\na         third      3\neight in  other      4\n"
+				  "\n\x1b[1mname        kind  number\x1b[0m\na           third      3\n"
+				  "eight in    other      4\nlonge\xe2\x80\xa6 ten  third      3\n");
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_tui),
+		cmocka_unit_test(test_untitled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

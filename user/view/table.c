@@ -77,7 +77,12 @@ void cell__get(struct cell *c, const struct column *col, const struct drawn *d, 
 	switch (col->kind) {
 	case COL_TEXT:
 	case COL_OR_NULL:
-		memcpy(&c->text, at, sizeof(c->text));
+		if (col->name)
+			c->text = col->name((unsigned)number_at(at, col->size));
+		else if (col->is_inside)
+			c->text = at;
+		else
+			memcpy(&c->text, at, sizeof(c->text));
 		break;
 	case COL_REAL:
 	case COL_AVERAGE:
@@ -148,17 +153,31 @@ unsigned table__shown(const struct table *t, const struct drawn *d, const struct
 
 /* --- text ------------------------------------------------------------------------------------------------ */
 
+static unsigned cols_of(const struct column *col, const struct drawn *d)
+{
+	unsigned widest = col->cols ? col->cols(d) : col->text.cols;
+	char buf[24], safe[TEXT_BYTES_MAX];
+	struct cell c;
+
+	for (size_t i = 0; col->text.most && i < d->rows_cnt; i++) {
+		unsigned have;
+
+		cell__get(&c, col, d, (const char *)d->rows + i * d->row_size);
+		have = text_fit(safe, sizeof(safe), cell__words(&c, col, buf), col->text.most);
+		widest = have > widest ? have : widest;
+	}
+	return widest;
+}
+
 static unsigned least_of(const struct table_lines *l, unsigned i)
 {
-	const struct column *c = l->cols[i];
-
-	return c->text.gap + (c->cols ? c->cols(l->d) : c->text.cols);
+	return l->cols[i]->text.gap + cols_of(l->cols[i], l->d);
 }
 
 /* Too narrow a terminal: the last columns are left out, except those of any width. */
 static void leave_out(struct table_lines *l, unsigned width, int spare)
 {
-	int left = (int)width - INDENT - spare;
+	int left = (int)(width - l->indent) - spare;
 
 	for (unsigned i = 0; i < l->cnt; i++)
 		left -= (int)least_of(l, i);
@@ -175,12 +194,12 @@ static void leave_out(struct table_lines *l, unsigned width, int spare)
 static void lay_out(struct table_lines *l, unsigned width, int spare)
 {
 	unsigned wide = 0, widest = 0;
-	int left = (int)width - INDENT - spare, rest;
+	int left = (int)(width - l->indent) - spare, rest;
 
 	for (unsigned i = 0; i < l->cnt; i++) {
 		const struct column_place *t = &l->cols[i]->text;
 
-		l->widths[i] = t->wide ? 0 : l->cols[i]->cols ? l->cols[i]->cols(l->d) : t->cols;
+		l->widths[i] = t->wide ? 0 : cols_of(l->cols[i], l->d);
 		left -= (int)(l->widths[i] + t->gap);
 		wide += t->wide;
 		widest = t->wide > l->cols[widest]->text.wide ? i : widest;
@@ -210,7 +229,7 @@ static void put_cell(struct table_lines *l, unsigned i, const char *text)
 	const struct column *c = l->cols[i];
 	int cols = column__is_left(c) ? (int)l->widths[i] : -(int)l->widths[i];
 
-	page__printf(l->p, "%*s", c->text.gap + (i ? 0 : INDENT), "");
+	page__printf(l->p, "%*s", c->text.gap + (i ? 0 : (int)l->indent), "");
 	(c->is_path ? page__path : c->is_begin ? page__begin_of : page__cell)(l->p, text, cols);
 }
 
@@ -219,14 +238,20 @@ void table_lines__begin(struct table_lines *l, struct page *p, const struct tabl
 	int spare;
 
 	d->width = p->width;
-	*l = (struct table_lines){ .p = p, .d = d, .is_sparse = t->is_sparse };
+	*l = (struct table_lines){ .p = p, .d = d, .is_sparse = t->is_sparse, .indent = t->is_untitled ? 0 : INDENT };
 	l->cnt = table__shown(t, d, l->cols);
 	spare = p->is_narrow && t->spare < 0 ? 0 : t->spare;
 	if (p->is_narrow)
 		leave_out(l, p->width, spare);
 	lay_out(l, p->width, spare);
+	if (t->is_untitled) {
+		page__end_line(p);
+		page__style(p, STYLE_BOLD);
+	}
 	for (unsigned i = 0; i < l->cnt; i++)
 		put_cell(l, i, l->cols[i]->text.head ? l->cols[i]->text.head : l->cols[i]->head);
+	if (t->is_untitled)
+		page__style(p, STYLE_PLAIN);
 	page__end_line(p);
 }
 
@@ -257,7 +282,11 @@ void table__text(struct page *p, const struct table *t, struct drawn *d, const v
 {
 	struct table_lines l;
 
+	d->rows = rows;
+	d->rows_cnt = cnt;
+	d->row_size = size;
 	table_lines__begin(&l, p, t, d);
+	d->rows_cnt = 0;
 	for (size_t i = 0; i < cnt; i++)
 		table_lines__row(&l, (const char *)rows + i * size);
 }

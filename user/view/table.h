@@ -51,6 +51,8 @@ struct drawn {
 	const void *of; /* for the table's own functions */
 	unsigned index; /* of ELEMENT */
 	unsigned width; /* AS_TEXT: of the page */
+	const void *rows; /* AS_TEXT: of a whole array */
+	size_t rows_cnt, row_size;
 	uint8_t is_then; /* AS_TUI: r is of a moment that is held, not of the end */
 };
 
@@ -73,6 +75,7 @@ struct column_place {
 	uint16_t from; /* shown if the screen or page has this many columns or more */
 	uint8_t wide;  /* its part of spare width, 0: none */
 	uint8_t gap;   /* text: blanks before it */
+	uint8_t most;  /* text, of a whole array: as wide as its widest cell, from cols to this; 0: cols */
 	const char *head; /* other than the column's */
 	uint8_t stays;	  /* terminal interface: if it is too narrow others are left out first */
 };
@@ -84,6 +87,8 @@ struct column {
 	uint8_t size;	  /* of the field, and where in the row it is … */
 	uint16_t at;
 	uint8_t is_element;				/* … plus that times the index; … */
+	uint8_t is_inside;				/* a text that is in the row, not behind a pointer; … */
+	const char *(*name)(unsigned num);		/* … or the name of the number there; … */
 	void (*via)(struct cell *c, const void *row);	/* … or the function that makes the cell */
 	uint16_t if_at;					/* where this field is 0 or NULL, … */
 	uint8_t if_size, if_none;			/* … the cell is none of this kind; 0: never */
@@ -99,12 +104,14 @@ struct column {
 
 #define OF(type, field) .at = offsetof(struct type, field), .size = sizeof(((struct type *)0)->field)
 #define ELEMENT(type, array) .is_element = 1, .at = offsetof(struct type, array), .size = sizeof(((struct type *)0)->array[0])
+#define IN_ROW(type, field) .is_inside = 1, .at = offsetof(struct type, field)
+#define NAMED(function) .name = function
 #define VIA(function) .via = function
 #define IF_AT(type, field) .if_at = offsetof(struct type, field), .if_size = sizeof(((struct type *)0)->field)
 #define IF(type, field) IF_AT(type, field), .if_none = NONE_LEFT_OUT
 #define OR_NULL_IF_NOT(type, field) IF_AT(type, field), .if_none = NONE_NULL
 #define REPORTED_IF(type, field) IF_AT(type, field), .if_none = NONE_REPORTED
-#define TEXT(...) .text = { __VA_ARGS__ } /* place, cols, from, wide, gap, head, stays */
+#define TEXT(...) .text = { __VA_ARGS__ } /* place, cols, from, wide, gap, most, head, stays */
 #define TUI(...) .tui = { __VA_ARGS__ }
 
 #define TABLE_SHOWN_MAX 16 /* columns for people */
@@ -114,6 +121,7 @@ struct table {
 	unsigned cnt;
 	int8_t spare;	   /* text: columns that stay empty at a line's end; < 0: that stand out of a page without a terminal */
 	uint8_t is_sparse; /* text: no bytes are "-" */
+	uint8_t is_untitled; /* text: its heads are its title: bold, after an empty line; nothing is indented */
 	uint8_t variant;   /* bits of its own: several tables may share columns */
 };
 
@@ -139,7 +147,7 @@ struct table_lines {
 	struct page *p;
 	const struct drawn *d;
 	const struct column *cols[TABLE_SHOWN_MAX];
-	unsigned widths[TABLE_SHOWN_MAX], cnt;
+	unsigned widths[TABLE_SHOWN_MAX], cnt, indent;
 	uint8_t is_sparse;
 };
 

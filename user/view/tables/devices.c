@@ -89,11 +89,6 @@ const struct table dev_table = TABLE(dev_columns, .variant = FULL);
 static const struct table brief_table = TABLE(dev_columns, .variant = BRIEF);
 
 /* The driver's memory, of devices whose driver's layer was seen. */
-static void backend(struct cell *c, const void *row)
-{
-	c->text = backend_name(((const struct report_dev *)row)->segs.backend);
-}
-
 static const struct column layer_columns[] = {
 	{ NULL, "device", COL_DEV, OF(report_dev, dev), TEXT(1, 8) },
 	{ NULL, "driver", COL_BYTES, OF(report_dev, segs.driver), TEXT(2, 10) },
@@ -102,7 +97,7 @@ static const struct column layer_columns[] = {
 	{ NULL, "rounding", COL_BYTES, OF(report_dev, segs.rounding), TEXT(5, 10) },
 	{ NULL, "free", COL_BYTES, OF(report_dev, segs.unused), TEXT(6, 10) },
 	{ NULL, "others", COL_BYTES, OF(report_dev, segs.others), TEXT(7, 10) },
-	{ NULL, "backend", COL_TEXT, VIA(backend), TEXT(8, 19, 91, .gap = 2) },
+	{ NULL, "backend", COL_TEXT, OF(report_dev, segs.backend), NAMED(backend_name), TEXT(8, 19, 91, .gap = 2) },
 };
 
 static const struct table layer_table = TABLE(layer_columns);

@@ -20,11 +20,6 @@ static void number(struct cell *c, const void *row)
 	c->num = c->d->index;
 }
 
-static void user(struct cell *c, const void *row)
-{
-	c->text = ((const struct survey_job *)row)->user;
-}
-
 static void rank(struct cell *c, const void *row)
 {
 	const struct survey_job *j = row;
@@ -141,7 +136,7 @@ static const struct column columns[] = {
 	{ "pid", "pid", COL_NUMBER, OF(survey_job, pid), TEXT(2, 7) },
 	{ "ppid", NULL, COL_NUMBER, OF(survey_job, ppid) },
 	{ "uid", NULL, COL_NUMBER, OF(survey_job, uid) },
-	{ "user", "user", COL_TEXT, VIA(user), TEXT(3, 8, .gap = 2, .from = 100) },
+	{ "user", "user", COL_TEXT, IN_ROW(survey_job, user), TEXT(3, 8, .gap = 2, .from = 100) },
 	{ "rank", "rank", COL_TEXT, VIA(rank), .json = put_rank, TEXT(4, 8, .gap = 1) },
 	{ "world", NULL, .json = put_world },
 	{ "rss", "RSS", COL_BYTES, OF(survey_job, rss), TEXT(5, 8, .gap = 1) },

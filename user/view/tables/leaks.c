@@ -99,11 +99,6 @@ static void youngest(struct cell *c, const void *row)
 	c->num = c->d->r->run.end_ts_ns - ((const struct report_leak *)row)->last_ts_ns;
 }
 
-static void sure(struct cell *c, const void *row)
-{
-	c->text = sure_word(((const struct report_leak *)row)->sure);
-}
-
 static void holder(struct cell *c, const void *row)
 {
 	held_text(c->buf, sizeof(c->buf), row);
@@ -190,7 +185,7 @@ static const struct column columns[] = {
 	{ NULL, "grows by     ", COL_NUMBER, VIA(slope), TEXT(2, 18), TUI(2, 17, .head = "grows by") },
 	{ "bytes_slope", NULL, COL_AVERAGE, OF(report_leak, bytes_slope) },
 	{ "blocks_slope", NULL, COL_AVERAGE, OF(report_leak, blocks_slope) },
-	{ "sure", "sure", COL_TEXT, VIA(sure), TEXT(7, 7, .gap = 2), TUI(6, 6) },
+	{ "sure", "sure", COL_TEXT, OF(report_leak, sure), NAMED(sure_word), TEXT(7, 7, .gap = 2), TUI(6, 6) },
 	{ "tau", NULL, COL_REAL, OF(report_leak, tau) },
 	{ "live", "live", COL_BYTES, OF(report_leak, live), TEXT(3, 10), TUI(3, 9) },
 	{ "blocks", "blocks", COL_COUNT, OF(report_leak, blocks), TEXT(4, 8), TUI(4, 7) },

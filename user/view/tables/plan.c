@@ -9,16 +9,23 @@
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
+#include "view/table.h"
 
 #define SITES_FIRST 20
-#define SYM_COLS_MAX 64
 
-static const char *site_way(const struct site *s, const struct plan_view_opts *o)
+/* What is not in a row: d->of. */
+struct plan_view {
+	const struct plan *p;
+	const struct names *names;
+	const struct plan_view_opts *o;
+};
+
+static const struct plan_view *view_of(const struct drawn *d)
 {
-	return s->source == SRC_USDT ? "usdt" : o->has_multi ? "uprobe-multi" : "perf";
+	return d->of;
 }
 
-static const char *way_name(unsigned c)
+static const char *class_name(unsigned c)
 {
 	static const char *const names[] = { [INSN_NOP5] = "5-byte nop", [INSN_NOP] = "nop",
 					     [INSN_PUSH] = "emulated", [INSN_JUMP] = "emulated", [INSN_CALL] = "emulated",
@@ -28,98 +35,28 @@ static const char *way_name(unsigned c)
 	return c && c < sizeof(names) / sizeof(names[0]) ? names[c] : "?";
 }
 
-static const char *lib_base(const struct plan *p, const struct site *s)
+static void sites_of(struct cell *c, const void *row)
 {
-	const char *path = s->lib < p->libs_cnt ? p->libs[s->lib].path : "?", *base = strrchr(path, '/');
+	const struct plan *p = view_of(c->d)->p;
 
-	return base ? base + 1 : path;
+	for (size_t i = 0; i < p->sites_cnt; i++)
+		c->num += p->sites[i].source == ((const struct plan_cover *)row)->source;
 }
 
-/* "free+3", "malloc return" */
-static void site_symbol(char *buf, const struct site *s, const struct names *names)
-{
-	text_fit(buf, TEXT_BYTES_MAX, names__get(names, s->sym), 200);
-	if (s->skipped)
-		snprintf(buf + strlen(buf), TEXT_BYTES_MAX - strlen(buf), "+%u", s->skipped);
-	if (s->is_ret)
-		snprintf(buf + strlen(buf), TEXT_BYTES_MAX - strlen(buf), " return");
-}
-
-struct site_cols {
-	unsigned lib, sym, insn;
+static const struct column cover_columns[] = {
+	{ "source", "source", COL_TEXT, OF(plan_cover, source), NAMED(source_name), TEXT(1, 10) },
+	{ "wanted", "wanted", COL_NUMBER, OF(plan_cover, wanted), TEXT(2, 9) },
+	{ "found", "found", COL_NUMBER, OF(plan_cover, found), TEXT(3, 9, .gap = 1) },
+	{ NULL, "sites", COL_NUMBER, VIA(sites_of), TEXT(4, 9, .gap = 1) },
 };
 
-static unsigned wider(unsigned have, const char *text, unsigned max)
+static const struct table cover_table = TABLE(cover_columns, .is_untitled = 1);
+
+static void put_sources(struct page *g, struct drawn *d)
 {
-	char safe[TEXT_BYTES_MAX];
-	unsigned cols = text_fit(safe, sizeof(safe), text, max);
+	const struct plan *p = view_of(d)->p;
 
-	return cols > have ? cols : have;
-}
-
-static struct site_cols measure(const struct plan *p, const struct names *names, size_t cnt)
-{
-	struct site_cols c = { .lib = 7, .sym = 6, .insn = 11 };
-	char sym[TEXT_BYTES_MAX];
-
-	for (size_t i = 0; i < cnt; i++) {
-		site_symbol(sym, &p->sites[i], names);
-		c.lib = wider(c.lib, lib_base(p, &p->sites[i]), 28);
-		c.sym = wider(c.sym, sym, SYM_COLS_MAX);
-		c.insn = wider(c.insn, p->sites[i].insn, SITE_INSN_LEN);
-	}
-	return c;
-}
-
-static void put_site(struct page *g, const struct plan *p, const struct site *s, const struct names *names,
-		     const struct site_cols *c, const struct plan_view_opts *o)
-{
-	char sym[TEXT_BYTES_MAX];
-
-	site_symbol(sym, s, names);
-	page__cell(g, lib_base(p, s), (int)c->lib);
-	page__put(g, "  ");
-	page__cell(g, sym, (int)c->sym);
-	page__printf(g, "  +0x%-9" PRIx64 "  ", s->offset);
-	page__cell(g, s->insn, (int)c->insn);
-	page__put(g, "  ");
-	page__cell(g, site_way(s, o), 12);
-	page__line(g, " %6u ns", s->cost_ns);
-}
-
-static void put_sites(struct page *g, const struct plan *p, const struct names *names,
-		      const struct plan_view_opts *o)
-{
-	size_t cnt = o->all || p->sites_cnt <= SITES_FIRST ? p->sites_cnt : SITES_FIRST;
-	struct site_cols c = measure(p, names, cnt);
-
-	page__end_line(g);
-	page__style(g, STYLE_BOLD);
-	page__cell(g, "library", (int)c.lib);
-	page__put(g, "  ");
-	page__cell(g, "symbol", (int)c.sym);
-	page__put(g, "  offset       ");
-	page__cell(g, "instruction", (int)c.insn);
-	page__put(g, "  way           a hit");
-	page__style(g, STYLE_PLAIN);
-	page__end_line(g);
-	for (size_t i = 0; i < cnt; i++)
-		put_site(g, p, &p->sites[i], names, &c, o);
-	if (cnt < p->sites_cnt)
-		page__line(g, "… and %zu more: memtrace plan -p %" PRIu32 " --all", p->sites_cnt - cnt, o->pid);
-}
-
-static void put_sources(struct page *g, const struct plan *p)
-{
-	page__heading(g, "source       wanted     found     sites");
-	for (size_t i = 0; i < p->covers_cnt; i++) {
-		size_t sites = 0;
-
-		for (size_t k = 0; k < p->sites_cnt; k++)
-			sites += p->sites[k].source == p->covers[i].source;
-		page__cell(g, source_name(p->covers[i].source), 10);
-		page__line(g, "%9" PRIu32 " %9" PRIu32 " %9zu", p->covers[i].wanted, p->covers[i].found, sites);
-	}
+	table__text(g, &cover_table, d, p->covers, p->covers_cnt, sizeof(*p->covers));
 	if (p->ops_left_out)
 		page__line(g, "%" PRIu32 " operators need no probe: they can neither allocate, write nor make a view",
 			   p->ops_left_out);
@@ -158,36 +95,68 @@ static void put_classes(struct page *g, const struct plan *p)
 	for (size_t k = 0; k < cnt; k++) {
 		const struct site *s = seen[k].first;
 
-		page__cell(g, s->is_ret ? "return" : way_name(s->insn_class), 16);
+		page__cell(g, s->is_ret ? "return" : class_name(s->insn_class), 16);
 		page__printf(g, "%12zu %6u ns  ", seen[k].sites, s->cost_ns);
 		page__cell(g, s->insn, SITE_INSN_LEN);
 		page__end_line(g);
 	}
 }
 
-int view_plan_text(FILE *out, const struct plan *p, const struct names *names, const struct plan_view_opts *o)
+static void path(struct cell *c, const void *row)
 {
-	char comm[TEXT_BYTES_MAX];
-	struct page g;
-	int err = page__open(&g, out, &o->view, PAGE_WIDTH);
+	const struct plan *p = view_of(c->d)->p;
+	const struct site *s = row;
 
-	if (err)
-		return err;
-	text_fit(comm, sizeof(comm), o->comm, 64);
-	page__line(&g, "Process %" PRIu32 " (%s): %zu probes in %zu files would be set, none is", o->pid, comm,
-		   p->sites_cnt, p->libs_cnt);
-	put_sources(&g, p);
-	put_classes(&g, p);
-	put_sites(&g, p, names, o);
-	if (p->notes_cnt)
-		page__heading(&g, "Not visible");
-	for (size_t i = 0; i < p->notes_cnt; i++)
-		page__para(&g, "", p->notes[i]);
-	return page__done(&g);
+	c->text = s->lib < p->libs_cnt ? p->libs[s->lib].path : "";
+}
+
+static void library(struct cell *c, const void *row)
+{
+	const char *base;
+
+	path(c, row);
+	base = strrchr(c->text, '/');
+	c->text = base ? base + 1 : c->text[0] ? c->text : "?";
+}
+
+static void symbol(struct cell *c, const void *row)
+{
+	c->text = names__get(view_of(c->d)->names, ((const struct site *)row)->sym);
+}
+
+/* "free+3", "malloc return" */
+static void symbol_words(struct cell *c, const void *row)
+{
+	char name[TEXT_BYTES_MAX], more[8] = "";
+	const struct site *s = row;
+
+	symbol(c, row);
+	text_fit(name, sizeof(name), c->text, 200);
+	if (s->skipped)
+		snprintf(more, sizeof(more), "+%u", s->skipped);
+	cell__say(c, "%s%s%s", name, more, s->is_ret ? " return" : "");
+}
+
+static void offset(struct cell *c, const void *row)
+{
+	cell__say(c, "+0x%" PRIx64, ((const struct site *)row)->offset);
+}
+
+static void way(struct cell *c, const void *row)
+{
+	const struct site *s = row;
+
+	c->text = s->source == SRC_USDT ? "usdt" : view_of(c->d)->o->has_multi ? "uprobe-multi" : "perf";
+}
+
+static void cost(struct cell *c, const void *row)
+{
+	c->num = ((const struct site *)row)->cost_ns;
+	cell__say(c, "%" PRIu64 " ns", c->num);
 }
 
 /* Kinds and places of an operator's tensors. */
-static void put_flow_args(struct json *j, const struct plan *p, const struct site *s)
+static void put_flow_args(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	static const char *const forms[] = { "none", "tensor",	      "optional", "list",
 					     "ilist", "list of optional", "vector" };
@@ -199,12 +168,14 @@ static void put_flow_args(struct json *j, const struct plan *p, const struct sit
 		{ MT_FLOW_F_WEIGHT, "weight" },	  { MT_FLOW_F_RUNNING, "running" },
 		{ MT_FLOW_F_ALIAS, "alias" },
 	};
+	const struct plan *p = view_of(d)->p;
 	const struct mt_flow_spec *spec;
+	const struct site *s = row;
 
 	if (s->prog != MT_PROG_FLOW_OP || s->cookie >> 32 >= p->flow_specs_cnt)
 		return;
 	spec = &p->flow_specs[s->cookie >> 32];
-	json__begin(j, "tensors", '[');
+	json__begin(j, key, '[');
 	for (uint32_t i = 0; i < spec->args_cnt && i < MT_FLOW_SPEC_ARGS_MAX; i++) {
 		const struct mt_flow_spec_arg *a = &spec->args[i];
 
@@ -225,6 +196,59 @@ static void put_flow_args(struct json *j, const struct plan *p, const struct sit
 	json__end(j, ']');
 }
 
+static const struct column site_columns[] = {
+	{ "library", "library", COL_TEXT, VIA(library), TEXT(1, 7, .most = 28) },
+	{ "path", NULL, COL_TEXT, VIA(path) },
+	{ "symbol", NULL, COL_TEXT, VIA(symbol) },
+	{ NULL, "symbol", COL_TEXT, VIA(symbol_words), TEXT(2, 6, .gap = 2, .most = 64) },
+	{ "skipped", NULL, COL_NUMBER, OF(site, skipped) },
+	{ "offset", NULL, COL_NUMBER, OF(site, offset) },
+	{ NULL, "offset", COL_TEXT, VIA(offset), TEXT(3, 12, .gap = 2) },
+	{ "instruction", "instruction", COL_TEXT, IN_ROW(site, insn), TEXT(4, 11, .gap = 2, .most = SITE_INSN_LEN) },
+	{ "class", NULL, COL_TEXT, OF(site, insn_class), NAMED(class_name) },
+	{ "return", NULL, COL_BOOL, OF(site, is_ret) },
+	{ "way", "way", COL_TEXT, VIA(way), TEXT(5, 12, .gap = 2) },
+	{ "ns", "a hit", COL_NUMBER, VIA(cost), TEXT(6, 9, .gap = 1) },
+	{ "source", NULL, COL_TEXT, OF(site, source), NAMED(source_name) },
+	{ "program", NULL, COL_TEXT, OF(site, prog), NAMED(prog_key) },
+	{ "guard", NULL, COL_NUMBER, OF(site, guard), IF(site, guard) },
+	{ "tensors", NULL, .json = put_flow_args },
+};
+
+static const struct table site_table = TABLE(site_columns, .is_untitled = 1);
+
+static void put_sites(struct page *g, struct drawn *d, const struct plan *p, const struct plan_view_opts *o)
+{
+	size_t cnt = o->all || p->sites_cnt <= SITES_FIRST ? p->sites_cnt : SITES_FIRST;
+
+	table__text(g, &site_table, d, p->sites, cnt, sizeof(*p->sites));
+	if (cnt < p->sites_cnt)
+		page__line(g, "… and %zu more: memtrace plan -p %" PRIu32 " --all", p->sites_cnt - cnt, o->pid);
+}
+
+int view_plan_text(FILE *out, const struct plan *p, const struct names *names, const struct plan_view_opts *o)
+{
+	struct drawn d = { .as = AS_TEXT, .of = &(struct plan_view){ p, names, o } };
+	char comm[TEXT_BYTES_MAX];
+	struct page g;
+	int err = page__open(&g, out, &o->view, PAGE_WIDTH);
+
+	if (err)
+		return err;
+	g.is_narrow = 0; /* lines wrap: no column is left out */
+	text_fit(comm, sizeof(comm), o->comm, 64);
+	page__line(&g, "Process %" PRIu32 " (%s): %zu probes in %zu files would be set, none is", o->pid, comm,
+		   p->sites_cnt, p->libs_cnt);
+	put_sources(&g, &d);
+	put_classes(&g, p);
+	put_sites(&g, &d, p, o);
+	if (p->notes_cnt)
+		page__heading(&g, "Not visible");
+	for (size_t i = 0; i < p->notes_cnt; i++)
+		page__para(&g, "", p->notes[i]);
+	return page__done(&g);
+}
+
 static void put_flow_json(struct json *j, const struct plan *p)
 {
 	json__begin_flat(j, "flow", '{');
@@ -237,18 +261,12 @@ static void put_flow_json(struct json *j, const struct plan *p)
 
 void view_plan_json(struct json *j, const struct plan *p, const struct names *names, const struct plan_view_opts *o)
 {
+	struct drawn d = { .as = AS_JSON, .of = &(struct plan_view){ p, names, o } };
+
 	json__begin(j, NULL, '{');
 	json__u64(j, "pid", o->pid);
 	json__str(j, "comm", o->comm);
-	json__begin(j, "sources", '[');
-	for (size_t i = 0; i < p->covers_cnt; i++) {
-		json__begin_flat(j, NULL, '{');
-		json__str(j, "source", source_name(p->covers[i].source));
-		json__u64(j, "wanted", p->covers[i].wanted);
-		json__u64(j, "found", p->covers[i].found);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
+	table__list(j, "sources", &cover_table, &d, p->covers, p->covers_cnt, sizeof(*p->covers));
 	json__bool(j, "tried", p->is_tried);
 	json__u64(j, "sites_left_out", p->unsafe_cnt);
 	json__u64(j, "ops_left_out", p->ops_left_out);
@@ -258,28 +276,6 @@ void view_plan_json(struct json *j, const struct plan *p, const struct names *na
 	for (size_t i = 0; i < p->notes_cnt; i++)
 		json__str(j, NULL, p->notes[i]);
 	json__end(j, ']');
-	json__begin(j, "sites", '[');
-	for (size_t i = 0; i < p->sites_cnt; i++) {
-		const struct site *s = &p->sites[i];
-
-		json__begin_flat(j, NULL, '{');
-		json__str(j, "library", lib_base(p, s));
-		json__str(j, "path", s->lib < p->libs_cnt ? p->libs[s->lib].path : "");
-		json__str(j, "symbol", names__get(names, s->sym));
-		json__u64(j, "skipped", s->skipped);
-		json__u64(j, "offset", s->offset);
-		json__str(j, "instruction", s->insn);
-		json__str(j, "class", way_name(s->insn_class));
-		json__bool(j, "return", s->is_ret);
-		json__str(j, "way", site_way(s, o));
-		json__u64(j, "ns", s->cost_ns);
-		json__str(j, "source", source_name(s->source));
-		json__str(j, "program", prog_key(s->prog));
-		if (s->guard)
-			json__u64(j, "guard", s->guard);
-		put_flow_args(j, p, s);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
+	table__list(j, "sites", &site_table, &d, p->sites, p->sites_cnt, sizeof(*p->sites));
 	json__end(j, '}');
 }
