@@ -6,11 +6,9 @@
 
 #include "view/json.h"
 #include "view/page.h"
+#include "view/table.h"
 
 #define WIDTH 100
-#define BYTES_COLS 10
-#define SHARE_COLS 8
-#define NAME_COLS 28
 
 /* "cuda:0, cuda:1", those that are counted (or not). */
 static void devices_text(const struct est_result *r, int counted, char *buf, size_t size)
@@ -43,41 +41,63 @@ static size_t operators(const struct est_graph *g)
 	return cnt;
 }
 
-static const char *target_of(const struct est_doc *d, const struct est_node *n)
+/* --- what is alive at the peak: d->of is the document, d->index the graph ------------------------------------------ */
+
+static const struct est_node *node_of(const struct drawn *d, const struct est_row *row)
 {
-	return n->op == EST_PLACEHOLDER ? "given" : n->op == EST_GET_ATTR ? "attribute" : names__get(d->words, n->target);
+	return &((const struct est_doc *)d->of)->graphs[d->index].nodes[row->node];
+}
+
+static void name(struct cell *c, const void *row)
+{
+	c->text = est_doc__name(c->d->of, node_of(c->d, row));
+}
+
+static void target(struct cell *c, const void *row)
+{
+	c->text = names__get(((const struct est_doc *)c->d->of)->words, node_of(c->d, row)->target);
+}
+
+static void operator(struct cell *c, const void *row)
+{
+	target(c, row);
+	if (est_op_is_given(node_of(c->d, row)->op))
+		c->text = node_of(c->d, row)->op == EST_PLACEHOLDER ? "given" : "attribute";
+}
+
+enum { ALIVE = 1, PEAK_NODE = 2 };
+
+static const struct column columns[] = {
+	{ "node", NULL, COL_NUMBER, OF(est_row, node) },
+	{ "name", "made by", COL_TEXT, VIA(name), TEXT(3, 28, .gap = 2) },
+	{ "target", NULL, COL_TEXT, VIA(target) },
+	{ NULL, "operator", COL_TEXT, VIA(operator), TEXT(4, 8, .wide = 1, .gap = 1) },
+	/* one head over two columns */
+	{ "bytes", "alive at ", COL_BYTES, OF(est_row, bytes), .only = ALIVE, TEXT(1, 10) },
+	{ NULL, "the peak", COL_SHARE, OF(est_row, bytes), TEXT(2, 8) },
+	{ "storages", NULL, COL_NUMBER, OF(est_row, storages), .only = ALIVE },
+};
+
+static const struct table alive_table = TABLE(columns, .variant = ALIVE);
+static const struct table peak_node_table = TABLE(columns, .variant = PEAK_NODE);
+
+static size_t shown_of(const struct est_profile *f, size_t top)
+{
+	return f->alive_cnt < top ? f->alive_cnt : top;
 }
 
 /* --- text ---------------------------------------------------------------------------------------------------- */
 
-static void put_alive(struct page *p, const struct est_result *r, const struct est_graph *g, const struct est_profile *f,
-		      size_t top)
+static void put_alive(struct page *p, const struct est_result *r, size_t at, size_t top)
 {
-	size_t shown = f->alive_cnt < top ? f->alive_cnt : top;
-	char a[24];
+	const struct est_profile *f = &r->profiles[at];
+	struct drawn d = { .as = AS_TEXT, .of = r->d, .index = (unsigned)at, .whole = (uint64_t)f->peak };
 
 	if (!f->alive_cnt)
 		return;
 	page__end_line(p);
-	page__put(p, "  ");
-	page__cell(p, "alive at the peak", -(BYTES_COLS + SHARE_COLS));
-	page__put(p, "  ");
-	page__cell(p, "made by", NAME_COLS);
-	page__line(p, " operator");
-	for (size_t i = 0; i < shown; i++) {
-		const struct est_row *row = &f->alive[i];
-		const struct est_node *n = &g->nodes[row->node];
-
-		page__put(p, "  ");
-		page__cell(p, fmt_bytes(a, row->bytes), -BYTES_COLS);
-		page__cell(p, fmt_share(a, (double)row->bytes, (double)f->peak), -SHARE_COLS);
-		page__put(p, "  ");
-		page__cell(p, est_doc__name(r->d, n), NAME_COLS);
-		page__put(p, " ");
-		page__cell(p, target_of(r->d, n), (int)p->width - BYTES_COLS - SHARE_COLS - NAME_COLS - 5);
-		page__end_line(p);
-	}
-	page__more(p, shown, f->alive_cnt, "(--top, --json)");
+	table__text(p, &alive_table, &d, f->alive, shown_of(f, top), sizeof(*f->alive));
+	page__more(p, shown_of(f, top), f->alive_cnt, "(--top, --json)");
 }
 
 static void put_graph(struct page *p, const struct est_result *r, size_t at, size_t top)
@@ -108,7 +128,7 @@ static void put_graph(struct page *p, const struct est_result *r, size_t at, siz
 		page__paraf(p, "schedule", "peak %s in the order of its schedule, %s at its end",
 			    fmt_bytes(a, (uint64_t)s->peak),
 			    fmt_bytes(b, s->now[s->cnt - 1] > 0 ? (uint64_t)s->now[s->cnt - 1] : 0));
-	put_alive(p, r, g, f, top);
+	put_alive(p, r, at, top);
 }
 
 static void put_pair(struct page *p, const struct est_result *r)
@@ -180,32 +200,12 @@ static void json_numbers(struct json *j, const char *key, const int64_t *v, size
 	json__end(j, ']');
 }
 
-static void json_alive(struct json *j, const struct est_result *r, const struct est_graph *g, const struct est_profile *f,
-		       size_t top)
-{
-	size_t shown = f->alive_cnt < top ? f->alive_cnt : top;
-
-	json__u64(j, "alive_total", f->alive_cnt);
-	json__begin(j, "alive_at_peak", '[');
-	for (size_t i = 0; i < shown; i++) {
-		const struct est_node *n = &g->nodes[f->alive[i].node];
-
-		json__begin_flat(j, NULL, '{');
-		json__u64(j, "node", f->alive[i].node);
-		json__str(j, "name", est_doc__name(r->d, n));
-		json__str(j, "target", names__get(r->d->words, n->target));
-		json__u64(j, "bytes", f->alive[i].bytes);
-		json__u64(j, "storages", f->alive[i].storages);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
-}
-
 static void json_graph(struct json *j, const struct est_result *r, size_t at, size_t top)
 {
 	const struct est_graph *g = &r->d->graphs[at];
 	const struct est_profile *f = &r->profiles[at];
 	const struct est_schedule *s = &r->schedules[at];
+	struct drawn d = { .as = AS_JSON, .of = r->d, .index = (unsigned)at };
 
 	json__begin(j, NULL, '{');
 	json__str(j, "name", names__get(r->d->words, g->name));
@@ -215,18 +215,12 @@ static void json_graph(struct json *j, const struct est_result *r, size_t at, si
 	json__i64(j, "peak", f->peak);
 	json__i64(j, "end", f->end);
 	json__u64(j, "never_used", f->never_used);
-	if (f->peak_node == EST_NONE) {
+	if (f->peak_node == EST_NONE)
 		json__null(j, "peak_node");
-	} else {
-		const struct est_node *n = &g->nodes[f->peak_node];
-
-		json__begin_flat(j, "peak_node", '{');
-		json__u64(j, "node", f->peak_node);
-		json__str(j, "name", est_doc__name(r->d, n));
-		json__str(j, "target", names__get(r->d->words, n->target));
-		json__end(j, '}');
-	}
-	json_alive(j, r, g, f, top);
+	else
+		table__object(j, "peak_node", &peak_node_table, &d, &(struct est_row){ .node = f->peak_node });
+	json__u64(j, "alive_total", f->alive_cnt);
+	table__list(j, "alive_at_peak", &alive_table, &d, f->alive, shown_of(f, top), sizeof(*f->alive));
 	json_numbers(j, "profile", f->at, f->cnt);
 	if (g->has_schedule) {
 		json__begin(j, "schedule", '{');
