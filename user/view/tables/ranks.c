@@ -561,8 +561,7 @@ static void put_worst(struct page *p, const struct report_ranks *k)
 		page__cell(p, cat_word(c), 18);
 		page__cell(p, fmt_bytes(a, row->cats[c].at_peak), -10);
 		page__cell(p, fmt_share(a, (double)row->cats[c].at_peak, (double)row->peak), -9);
-		snprintf(title, sizeof(title), "%+.1f %%", row->peak ? 100.0 * ((double)row->cats[c].at_peak -
-			 (double)k->rows[k->median_row].cats[c].at_peak) / (double)row->peak : 0.0);
+		part_more(title, sizeof(title), row->cats[c].at_peak, k->rows[k->median_row].cats[c].at_peak, row->peak);
 		page__cell(p, title, -10);
 		page__line(p, " against the median rank");
 	}
