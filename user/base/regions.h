@@ -5,8 +5,10 @@
 
 #include <string.h>
 
-#define REGION_STEP "Optimizer.step#"
-#define REGION_CLEAR "Optimizer.zero_grad#"
+#define REGION_OPTIMIZER "Optimizer."
+#define REGION_STEP REGION_OPTIMIZER "step#"
+#define REGION_CLEAR REGION_OPTIMIZER "zero_grad#"
+#define REGION_LOADER "enumerate(DataLoader)" /* "#_MultiProcessingDataLoaderIter.__next__" */
 
 /* "Optimizer.step#Adam.step": a step begins with it, unless steps are marked. */
 static inline int region_is_step(const char *name)

@@ -210,7 +210,7 @@ static int is_forward(const struct recorded *r, const struct tl_event *node)
 {
 	const char *region = names__get(r->names, node->region);
 
-	return node->op.v && !strstr(region, "Backward") && strncmp(region, "Optimizer.", strlen("Optimizer.")) &&
+	return node->op.v && !strstr(region, "Backward") && strncmp(region, REGION_OPTIMIZER, strlen(REGION_OPTIMIZER)) &&
 	       !strstr(region, "AccumulateGrad");
 }
 

@@ -19,9 +19,7 @@
 #include "model/model_modules.h"
 #include "model/state.h"
 
-#define OPTIMIZER_PREFIX "Optimizer."
 #define MODULE_PREFIX "nn.Module#"
-#define LOADER_PREFIX "enumerate(DataLoader)#"
 
 /* --- marks ---------------------------------------------------------------------------------------------------- */
 
@@ -293,11 +291,11 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 	uint8_t before = t->optimizers;
 	struct proc *p = t->proc;
 
-	if (r && begins_with(m, ev->name, OPTIMIZER_PREFIX))
+	if (r && begins_with(m, ev->name, REGION_OPTIMIZER))
 		r->is_optimizer = true;
 	else if (r && begins_with(m, ev->name, MODULE_PREFIX))
 		r->is_module = p->has_module = true;
-	else if (r && begins_with(m, ev->name, LOADER_PREFIX))
+	else if (r && begins_with(m, ev->name, REGION_LOADER "#"))
 		r->is_loader = true;
 	count_regions(t);
 	if (t->optimizers && !before)

@@ -30,8 +30,8 @@ static uint8_t class_of_name(const char *name)
 		uint8_t class;
 	} known[] = {
 		{ "torch::autograd::AccumulateGrad", OPC_ACC_NODE },
-		{ "enumerate(DataLoader)#_MultiProcessing", OPC_WORKERS_REGION },
-		{ "enumerate(DataLoader)", OPC_LOADER_REGION },
+		{ REGION_LOADER "#_MultiProcessing", OPC_WORKERS_REGION },
+		{ REGION_LOADER, OPC_LOADER_REGION },
 		{ "DistributedDataParallel.forward", OPC_DDP_REGION },
 		{ "aten::_chunk_cat", OPC_CHUNK_CAT },
 		{ "FSDP::pre_forward", OPC_UNSHARD_REGION },
