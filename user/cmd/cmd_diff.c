@@ -13,7 +13,6 @@
 #include "timeline/report.h"
 #include "view/page/diff_page.h"
 #include "view/page/html_page.h"
-#include "view/report_words.h"
 #include "view/tables/diff.h"
 
 static enum diff_by diff_by_of(enum view_by by)

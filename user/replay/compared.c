@@ -10,7 +10,6 @@
 #include "timeline/means.h"
 #include "timeline/report.h"
 #include "view/fold/holdings.h"
-#include "view/report_words.h"
 
 #define SKIPPED 2
 #define SKIP_ABOVE 8

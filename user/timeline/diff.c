@@ -144,14 +144,11 @@ static void put_regions(struct parts *p, const struct diff_side *s)
 	put_op_rows(p, &s->end->regions, &s->from->regions, &s->to->regions, s->region_means);
 }
 
-static const struct report_dev *find_dev(const struct report *r, uint8_t dev)
+static const struct report_dev *dev_or_none(const struct report *r, uint8_t dev)
 {
 	static const struct report_dev none;
 
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev == dev)
-			return &r->devs[i];
-	return &none;
+	return report_dev_find(r, dev) ?: &none;
 }
 
 static double mean_of(const struct parts *p, uint64_t from, uint64_t to)
@@ -172,7 +169,7 @@ static void put_devs(struct parts *p, const struct diff_side *s)
 {
 	for (size_t i = 0; i < s->end->devs_cnt; i++) {
 		const struct report_dev *d = &s->end->devs[i];
-		const struct report_dev *from = find_dev(s->from, d->dev), *to = find_dev(s->to, d->dev);
+		const struct report_dev *from = dev_or_none(s->from, d->dev), *to = dev_or_none(s->to, d->dev);
 		char name[16];
 		struct part *x = parts__add(p, dev_text(name, sizeof(name), d->dev));
 
@@ -188,7 +185,7 @@ static void put_cats(struct parts *p, const struct diff_side *s)
 {
 	for (size_t i = 0; i < s->end->devs_cnt; i++) {
 		const struct report_dev *d = &s->end->devs[i];
-		const struct report_dev *from = find_dev(s->from, d->dev), *to = find_dev(s->to, d->dev);
+		const struct report_dev *from = dev_or_none(s->from, d->dev), *to = dev_or_none(s->to, d->dev);
 
 		for (unsigned c = 0; c < CAT_MAX && d->dev != MT_DEV_HOST; c++) {
 			char dev[16], name[64];
@@ -529,14 +526,6 @@ static void diff__merge(struct diff *d, struct parts *a, struct parts *b)
 	}
 }
 
-static const struct report_dev *dev_in(const struct report *r, uint8_t dev)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev == dev)
-			return &r->devs[i];
-	return NULL;
-}
-
 bool diff_side__is_empty(const struct diff_side *s)
 {
 	for (size_t i = 0; i < s->end->devs_cnt; i++)
@@ -551,7 +540,7 @@ const struct report_dev *diff_peak_changed(const struct report *a, const struct 
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < a->devs_cnt; i++) {
-		const struct report_dev *da = &a->devs[i], *db = dev_in(b, da->dev);
+		const struct report_dev *da = &a->devs[i], *db = report_dev_find(b, da->dev);
 		uint64_t peak = db ? db->peak : 0, change = peak > da->peak ? peak - da->peak : da->peak - peak;
 
 		if (!da->peak || (best && change <= most))

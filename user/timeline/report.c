@@ -358,12 +358,19 @@ const struct report_proc *report_rank_first(const struct report *r, uint32_t pid
 	return first;
 }
 
-uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev)
+const struct report_dev *report_dev_find(const struct report *r, uint8_t dev)
 {
 	for (size_t i = 0; r && i < r->devs_cnt; i++)
 		if (r->devs[i].dev == dev)
-			return r->devs[i].peak_ts_ns;
-	return 0;
+			return &r->devs[i];
+	return NULL;
+}
+
+uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev)
+{
+	const struct report_dev *d = report_dev_find(r, dev);
+
+	return d ? d->peak_ts_ns : 0;
 }
 
 uint64_t report_lost_sum(const struct report *r)

@@ -102,6 +102,7 @@ bool report_rank(const struct report *r, uint32_t pid, uint32_t *ret);
 const struct report_proc *report_rank_first(const struct report *r, uint32_t pid);
 
 void report__free(struct report *r); /* NULL is fine */
+const struct report_dev *report_dev_find(const struct report *r, uint8_t dev); /* NULL: not seen; r may be NULL */
 /* When a device was at its peak: of several moments as high the one that was chosen. 0: it is not there; r may be NULL. */
 uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev);
 uint64_t report_lost_sum(const struct report *r); /* of all reasons but MT_LOSS_STACK_RATE */

@@ -30,10 +30,7 @@ const struct report_dev *facts_device(const struct report *r)
 
 bool facts_is_malloc_watched(const struct report *r)
 {
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev == MT_DEV_HOST)
-			return true;
-	return false;
+	return report_dev_find(r, MT_DEV_HOST);
 }
 
 bool facts_is_untraced(const struct report *r)
@@ -163,15 +160,14 @@ static int has_several(const struct report *r, int is_of_rss)
 
 struct facts_rise facts_of_rise(const struct report *r, const struct report_oom *o)
 {
-	const struct series *s = o->kind == OOM_DEATH ? &r->kernel.rss : NULL;
+	const struct report_dev *dev = report_dev_find(r, o->dev);
+	const struct series *s = o->kind == OOM_DEATH ? &r->kernel.rss : dev ? &dev->series : NULL;
 	uint64_t has = o->kind == OOM_DEATH ? o->rss_total : o->live;
 	struct facts_rise f = { 0 }, none = { 0 };
 	size_t first = 0;
 
-	if (has_several(r, s != NULL) || (!s && r->sampling.is_on))
+	if (has_several(r, o->kind == OOM_DEATH) || (o->kind != OOM_DEATH && r->sampling.is_on))
 		return none;
-	for (size_t i = 0; i < r->devs_cnt && !s; i++)
-		s = r->devs[i].dev == o->dev ? &r->devs[i].series : NULL;
 	while (s && first < s->cnt && !s->points[first].live_max)
 		first++;
 	if (!s || first == s->cnt || o->ts_ns < s->points[first].ts_ns + RISE_NS)

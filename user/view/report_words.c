@@ -23,14 +23,6 @@ uint64_t report_peak_sum(const struct report *r)
 	return sum;
 }
 
-const struct report_dev *report_dev_find(const struct report *r, uint8_t dev)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev == dev)
-			return &r->devs[i];
-	return NULL;
-}
-
 const struct report_dev *report_dev_main(const struct report *r)
 {
 	const struct report_dev *best = NULL;

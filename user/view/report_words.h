@@ -18,7 +18,6 @@ struct report_dev;
 
 /* Sum of the peaks of the layer that operators count (struct report_op): at_peak is a share of it. */
 uint64_t report_peak_sum(const struct report *r);
-const struct report_dev *report_dev_find(const struct report *r, uint8_t dev); /* NULL: not seen */
 /* The GPU with the highest peak, else the CPU's tensors, else malloc's; NULL: there is none. */
 const struct report_dev *report_dev_main(const struct report *r);
 /* Did this source have probes ("host", "kernel")? */

@@ -16,7 +16,6 @@
 #include "view/fold/feed.h"
 #include "view/page/html_doc.h"
 #include "view/page/html_page.h"
-#include "view/report_words.h"
 
 #define BUCKETS_ALL 16384u /* of all lanes together; 4 moments each, 8 where gaps were seen, some 50 bytes a moment */
 #define BUCKETS_MAX 2048u

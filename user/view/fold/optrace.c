@@ -79,10 +79,7 @@ static uint8_t choose_dev(const struct export_to *to)
 {
 	if (to->dev >= 0)
 		return (uint8_t)to->dev;
-	for (size_t i = 0; to->report && i < to->report->devs_cnt; i++)
-		if (to->report->devs[i].dev == MT_DEV_CUDA0)
-			return MT_DEV_CUDA0;
-	return MT_DEV_CPU;
+	return report_dev_find(to->report, MT_DEV_CUDA0) ? MT_DEV_CUDA0 : MT_DEV_CPU;
 }
 
 static uint32_t choose_pid(const struct export_to *to)

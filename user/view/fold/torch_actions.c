@@ -193,10 +193,7 @@ static int preexisting(struct torch_actions *a)
 /* cuda:0 where the recording has it, as torch does. */
 static uint8_t default_dev(const struct report *r)
 {
-	for (size_t i = 0; r && i < r->devs_cnt; i++)
-		if (r->devs[i].dev == MT_DEV_CUDA0)
-			return MT_DEV_CUDA0;
-	return MT_DEV_CPU;
+	return report_dev_find(r, MT_DEV_CUDA0) ? MT_DEV_CUDA0 : MT_DEV_CPU;
 }
 
 int torch_actions__new(struct torch_actions **ret, const struct export_to *to, uint32_t pending_max, torch_fn fn,

@@ -9,7 +9,6 @@
 #include "verdict/verdict.h"
 #include "view/json.h"
 #include "view/page.h"
-#include "view/report_words.h"
 #include "view/table.h"
 #include "view/tables/verdict.h"
 
