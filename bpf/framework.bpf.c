@@ -97,6 +97,7 @@ int mt_fw_usage_oom(struct pt_regs *ctx)
 	t = thread_get();
 	if (t)
 		frames_settle(t, sp_of(ctx));
+	module_refused(t);
 	/* the cached memory has just been given back, which no block's event shows */
 	emit_mem(t, MT_EV_TOTALS, dev, 0, arg(ctx, 1), arg(ctx, 2));
 	emit_mem(t, MT_EV_OOM, dev, 0, 0, arg(ctx, 0));
@@ -112,6 +113,7 @@ int mt_fw_oom(struct pt_regs *ctx)
 	t = thread_get();
 	if (t)
 		frames_settle(t, sp_of(ctx));
+	module_refused(t);
 	emit_mem(t, MT_EV_OOM, MT_DEV_CPU, 0, 0, arg(ctx, 1));
 	return 0;
 }

@@ -22,6 +22,7 @@
 
 #define MODULE_REPORTED 0x80
 #define MODULE_TURNS 128
+#define NO_FRAME 1 /* 0: the thread has none */
 #define TSD_KEYS 32
 #define DTV_ENTRY 16
 #define DTV_MODULES_MAX 65536
@@ -335,6 +336,21 @@ __noinline int module_take(struct mt_thread *t, u32 in_node)
 	begin = bpf_ktime_get_ns();
 	module_look(t, p, in_node);
 	c->module_ns += (bpf_ktime_get_ns() - begin) * TIMED_EVERY;
+	return 0;
+}
+
+/*
+ * At a refusal it is looked at in any case, and reported even if it is still the same: user space takes it for known only if it
+ * was reported in the very operator that was refused memory (user/model/model_modules.c).
+ */
+__noinline int module_refused(struct mt_thread *t)
+{
+	if (!t)
+		return 0;
+	t->module.outer = 0;
+	t->module.node_frame = NO_FRAME;
+	t->module.flags_reported = 0;
+	module_at(t);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 
 /* In module.bpf.c: global functions, so that the verifier looks at them once. */
 extern int module_take(struct mt_thread *t, u32 in_node);
+extern int module_refused(struct mt_thread *t);
 extern u64 module_node_seq(u64 node);
 extern u64 place_take(struct mt_thread *t);
 

@@ -14,7 +14,7 @@ import grown
 import mt
 import planted_page
 
-LANDING = {"growing_workers", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers", "loading", "memory_in_no_tensor", "rank"}
+LANDING = {"growing_workers", "refused", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers", "loading", "memory_in_no_tensor", "rank"}
 
 KEYS = {"kind", "severity", "text", "bytes", "next", "command"}
 # holes: two jobs from their first instruction on
@@ -121,6 +121,23 @@ def test_state_of_some_steps():
                               capture_output=True, text=True, timeout=180, check=False)
         mt.check(done.returncode == 0 and re.search(r"estimated +[\d.]+ MiB \(-", done.stdout), f"{command}: {done.stdout}{done.stderr}")
         mt.note(command)
+
+
+def test_refused():
+    """Whose forward or backward was refused memory, though another module has allocated last."""
+    for kind, phase in (("refused", "forward"), ("refused_in_backward", "backward")):
+        with mt.scratch() as d:
+            with grown.launched(d / "a.mtr", mt.PYTHON, mt.JOBS / "verdict.py", kind, "--quiet", "--warmup", "0") as (tracer, pid):
+                grown.wait(tracer, d / "a.mtr", grown.knows_python, "modules with names")
+                os.kill(pid, signal.SIGUSR2)
+                mt.check(tracer.wait(60) == 1, f"{tracer.err}")
+            rep, lines = verdict_of(d / "a.mtr")
+            oom, = (o for o in rep["ooms"] if o["kind"] == "host")
+            mt.check((oom["module"], oom["module_root"], oom["phase"], oom["op"]) == ("1", "Sequential", phase, "aten::empty"), f"{oom}")
+            mt.check(lines[0]["kind"] == "out_of_memory" and f"cpu refused 1.00 PiB in aten::empty, in {phase} of Sequential.1;" in lines[0]["text"], f"{lines}")
+            text = " ".join(mt.ok(mt.memtrace("report", d / "a.mtr", "-v")).stdout.split())
+            mt.check(f"in aten::empty, in {phase} of Sequential.1" in text.split("Out of memory ")[-1], text[:2000])
+            mt.note(lines[0]["text"])
 
 
 def test_spike():

@@ -61,7 +61,9 @@ static inline void dump_dev(FILE *out, const struct report_dev *d)
 
 static inline void dump_oom(FILE *out, const struct report_oom *o)
 {
-	fprintf(out, "%s|%s|%s|%s\n", o->comm, o->op, o->region, o->api);
+	fprintf(out, "%s|%s|%s|%s|%s|%s\n", o->comm, o->op, o->region, o->api, o->module ? o->module : "",
+		o->root ? o->root : "");
+	D(o->phase);
 	D(o->kind), D(o->dev), D(o->killed), D(o->marked);
 	D(o->ts_ns), D(o->pid), D(o->tid), D(o->code), D(o->exit_status), D(o->times);
 	D(o->asked), D(o->live), D(o->allocated), D(o->reserved), D(o->unused), D(o->largest_free), D(o->driver);

@@ -273,6 +273,59 @@ static void a_gpu_s_backward_has_a_thread_of_its_own(void **state)
 	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 1);
 }
 
+static const struct report_oom *refused(void)
+{
+	struct event ev = { .kind = MT_EV_OOM, .dev = MT_DEV_CPU, .size = 1 << 30 };
+
+	now += 1000000000; /* no second try */
+	place(&ev);
+	send(ev);
+	depth--;
+	report();
+	return &rep->ooms.rows[rep->ooms.cnt - 1];
+}
+
+/* The module that allocated last is not it: it is said where it was reported in the very operator. */
+static void whose_a_refusal_is(void **state)
+{
+	const struct report_oom *o;
+
+	(void)state;
+	define_net();
+	(void)op(LINEAR, 0, 100);
+	enter(MT_EV_OP, "aten::mm");
+	o = refused();
+	assert_true(!o->module && !o->root && !o->phase && !strcmp(o->op, "aten::mm"));
+	enter(MT_EV_OP, "aten::mm");
+	at(HEAD, 0);
+	o = refused();
+	assert_string_equal(o->module, "head");
+	assert_string_equal(o->root, "Net");
+	assert_int_equal(o->phase, PHASE_FORWARD);
+	at(LINEAR, EV_MODULE_BACKWARD);
+	enter(MT_EV_NODE, "AddmmBackward0");
+	enter(MT_EV_OP, "aten::mm");
+	o = refused();
+	assert_null(o->module);
+	enter(MT_EV_OP, "aten::mm");
+	at(0, 0);
+	o = refused();
+	assert_string_equal(o->module, "block.linear");
+	assert_int_equal(o->phase, PHASE_BACKWARD);
+	enter(MT_EV_OP, "aten::mm");
+	at(HEAD, 0);
+	o = refused();
+	assert_string_equal(o->module, "head");
+	assert_int_equal(o->phase, PHASE_RECOMPUTE);
+	depth--;
+	enter(MT_EV_OP, "aten::mm");
+	at(0, 0);
+	assert_null(refused()->module); /* outside of all */
+	enter(MT_EV_OP, "aten::mm");
+	at(0x9999, 0);
+	assert_null(refused()->module); /* one without a name */
+}
+
 /* --- phases --------------------------------------------------------------------------------------------------- */
 
 static void phases_of_a_step_and_their_marks(void **state)
@@ -1024,6 +1077,7 @@ int main(void)
 		T(the_timeline_tells_of_it),
 		T(another_module_at_the_same_address),
 		T(backward_is_of_whoever_made_the_node),
+		T(whose_a_refusal_is),
 		T(a_gpu_s_backward_has_a_thread_of_its_own),
 		T(phases_of_a_step_and_their_marks),
 		T(memory_at_the_marks_of_steps),

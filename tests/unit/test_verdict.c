@@ -725,6 +725,16 @@ static void a_refusal(void **state)
 		 "refused 2.00 GiB in aten::addmm; "
 		 "10.0 GiB were live, 13.0 GiB reserved, of it 3.00 GiB free in pieces of 200 MiB at most",
 			 "expandable_segments");
+	o->module = (char *)"_orig_mod.block.linear1";
+	o->root = (char *)"Model";
+	o->phase = PHASE_BACKWARD;
+	o->times = 2;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "refused 2.00 GiB in aten::addmm, in backward of "
+		 "Model.block.linear1, 2 times; 10.0 GiB", "");
+	o->module = (char *)"";
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, ", in backward of Model, 2 times", "");
+	o->module = o->root = NULL;
+	o->times = 1;
 	o->unused = GIB;
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "1.00 GiB free", "");
 	o->private_free = 4 * GIB;

@@ -63,7 +63,8 @@ static struct report_pool fix_pools[] = {
 
 static struct report_oom fix_ooms[] = {
 	{ .kind = OOM_DEVICE, .dev = MT_DEV_CUDA0 + 1, .ts_ns = FIX_T0 + 2000000000, .pid = 4242, .tid = 4243,
-	  .comm = "python", .op = "aten::convolution", .region = "Forward", .api = "cuMemCreate", .code = 2, .times = 2,
+	  .comm = "python", .op = "aten::convolution", .region = "Forward", .module = "layers.0", .root = "Net",
+	  .phase = PHASE_FORWARD, .api = "cuMemCreate", .code = 2, .times = 2,
 	  .asked = 40ull << 30, .live = 5ull << 30, .allocated = 5ull << 30, .reserved = 62ull << 30,
 	  .unused = 54ull << 30, .private_free = 3ull << 30, .largest_free = 30ull << 30, .driver = 64ull << 30,
 	  .cats = { [CAT_UNKNOWN] = 1 << 20, [CAT_PARAMETER] = 3ull << 30 },
@@ -348,6 +349,8 @@ static inline struct report fix_hostile(void)
 	r.run.notes_cnt = 1;
 	r.run.ended = 0;
 	r.ooms.rows[0].comm = r.ooms.rows[0].op = r.ooms.rows[0].api = HOSTILE;
+	r.ooms.rows[0].module = r.ooms.rows[0].root = HOSTILE;
+	r.ooms.rows[0].phase = 255;
 	r.ooms.rows[0].blocks[0].op = r.ooms.rows[0].ops[0].name = HOSTILE;
 	r.ooms.rows[0].blocks[0].cat = 255;
 	leaks[0] = (struct report_leak){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .sure = 255,

@@ -100,7 +100,7 @@ static void model__oom(struct model *m, const struct event *ev)
 	m->lost[MT_LOSS_FRAME] += a.lost;
 	d->ooms++;
 	d->oom_bytes_last = ev->size;
-	model__oom_refused(m, ev, m->ops.rows[a.op].name, m->regions.rows[a.region].name);
+	model__oom_refused(m, ev, t, &a);
 	tl = model__tl_of(m, ev, TL_OOM);
 	tl.size = ev->size;
 	tl.op = m->ops.rows[a.op].name;

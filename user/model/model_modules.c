@@ -223,6 +223,23 @@ enum phase model__phase_of_op(const struct thread *t, bool in_node)
 	return phase_of_alloc(t, in_node);
 }
 
+/*
+ * Changes are reported with allocations, so the last one says nothing of an operator after it. At a refusal it is reported in
+ * any case (bpf/module.bpf.c); older recordings have it only where something was allocated in the operator.
+ */
+uint32_t model__module_refused(const struct thread *t, const struct event *ev, enum phase *ret_phase)
+{
+	bool in_node = thread__in_node(t, ev);
+
+	if (!ev->depth || !ev->seq || t->module_seq != ev->seq)
+		return 0;
+	if (in_node)
+		*ret_phase = t->module ? PHASE_RECOMPUTE : PHASE_BACKWARD;
+	else
+		*ret_phase = phase_outside(t, 0);
+	return t->module ? t->module : in_node ? t->node_module : 0;
+}
+
 void model__phase_node(struct model *m, struct thread *t)
 {
 	t->used_cnt = 0;
@@ -380,6 +397,7 @@ void model__module_at(struct model *m, const struct event *ev)
 		settle_used(m, t);
 	modules__enter(&m->modules, row, t->module);
 	t->module = row;
+	t->module_seq = ev->seq;
 	t->no_grad = ev->flags & MT_MODULE_NO_GRAD;
 	if (row && !t->proc->has_module)
 		t->proc->module_ts_ns = m->now_ns;

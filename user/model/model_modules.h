@@ -28,6 +28,8 @@ void model__phase_cleared(struct model *m, const struct thread *t);
 void model__module_alloc(struct model *m, struct thread *t, const struct event *ev, struct block *b,
 			 uint8_t graph);
 enum phase model__phase_of_op(const struct thread *t, bool in_node);
+/* The module whose forward or backward was refused memory: its row; 0: none, or not known. */
+uint32_t model__module_refused(const struct thread *t, const struct event *ev, enum phase *ret_phase);
 void model__phase_node(struct model *m, struct thread *t);
 void model__phase_region(struct model *m, struct thread *t, const struct event *ev, bool begin);
 void model__phase_step(struct model *m, const struct event *ev, struct proc *p);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "model/segments/gpu.h"
+#include "model/model_modules.h"
 #include "model/model_oom.h"
 #include "model/model_tensors.h"
 #include "model/reports.h"
@@ -32,6 +33,8 @@ struct oom {
 	uint64_t ts_ns, asked, failed_bytes, times;
 	uint32_t pid, tid, code, status;
 	name_id comm, op, region, api;
+	uint32_t module; /* row; 0: none, or not known */
+	enum phase phase; /* … of it */
 	uint64_t live, allocated, reserved, unused, private_free, largest_free, driver;
 	uint64_t cats[CAT_MAX];
 	struct {
@@ -220,7 +223,7 @@ static bool is_gpu(uint8_t dev)
 	return dev >= MT_DEV_CUDA0;
 }
 
-void model__oom_refused(struct model *m, const struct event *ev, name_id op, name_id region)
+void model__oom_refused(struct model *m, const struct event *ev, const struct thread *t, const struct attribution *a)
 {
 	uint8_t kind = is_gpu(ev->dev) ? OOM_DEVICE : OOM_HOST;
 	bool same;
@@ -234,8 +237,9 @@ void model__oom_refused(struct model *m, const struct event *ev, name_id op, nam
 	o->kind = kind;
 	o->dev = ev->dev;
 	o->asked = ev->size;
-	o->op = op;
-	o->region = region;
+	o->op = m->ops.rows[a->op].name;
+	o->region = m->regions.rows[a->region].name;
+	o->module = model__module_refused(t, ev, &o->phase);
 	oom__take(o, m);
 }
 
@@ -347,6 +351,7 @@ static char *copy(const struct model *m, name_id name)
 
 static int oom__report(const struct oom *o, const struct model *m, struct report_oom *ret)
 {
+	const struct module_row *module = &m->modules.rows[o->module];
 	struct peak_freed blocks[REPORT_OOM_BLOCKS];
 	int r = 0;
 
@@ -359,6 +364,12 @@ static int oom__report(const struct oom *o, const struct model *m, struct report
 		.largest_free = o->largest_free, .driver = o->driver, .rss_total = o->rss_total,
 		.comm = copy(m, o->comm), .op = copy(m, o->op), .region = copy(m, o->region), .api = copy(m, o->api),
 	};
+	if (o->module && module->reported) {
+		ret->module = copy(m, module->path);
+		ret->root = copy(m, module->root);
+		ret->phase = (uint8_t)o->phase;
+		r = ret->module && ret->root ? 0 : -ENOMEM;
+	}
 	memcpy(ret->cats, o->cats, sizeof(ret->cats));
 	memcpy(ret->rss, o->rss, sizeof(ret->rss));
 	memcpy(ret->segs, o->segs, sizeof(ret->segs));

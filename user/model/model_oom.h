@@ -5,13 +5,14 @@
 
 #include <stdint.h>
 
-#include "base/names.h"
-
+struct attribution;
 struct event;
 struct model;
 struct proc;
+struct thread;
 
-void model__oom_refused(struct model *m, const struct event *ev, name_id op, name_id region); /* MT_EV_OOM */
+/* MT_EV_OOM, of this thread. */
+void model__oom_refused(struct model *m, const struct event *ev, const struct thread *t, const struct attribution *a);
 void model__oom_failed(struct model *m, const struct event *ev);  /* SEG_FAIL */
 void model__oom_retried(struct model *m, const struct event *ev); /* SEG_ALLOC */
 void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status);

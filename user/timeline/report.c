@@ -37,7 +37,7 @@ static void report_oom__done(struct report_oom *o)
 		free(o->ops[i].name);
 	for (size_t i = 0; i < o->blocks_cnt; i++)
 		report_block__done(&o->blocks[i]);
-	free_all(o->comm, o->op, o->region, o->api);
+	free_all(o->comm, o->op, o->region, o->module, o->root, o->api);
 }
 
 static void report_frames__free(struct report_frame *frames, size_t cnt)

@@ -30,6 +30,8 @@ struct report_oom {
 	uint32_t pid, tid;
 	char *comm;
 	char *op, *region;	  /* innermost of the thread that asked; "" none */
+	char *module, *root;	  /* whose forward or backward asked, and the label of its root; NULL: none, or not known */
+	uint8_t phase;		  /* enum phase, of the module */
 	char *api;		  /* the call that failed, "" not seen */
 	uint32_t code;		  /* its result */
 	uint32_t exit_status;	  /* DEATH: wait status */

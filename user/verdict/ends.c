@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
+#include "timeline/sieve.h"
 #include "verdict/facts.h"
 #include "verdict/rules.h"
 #include "verdict/say.h"
@@ -69,6 +70,18 @@ static bool was_seen_whole(const struct report *r, uint32_t pid)
 	return p && p->how != EV_PROC_ATTACHED;
 }
 
+/* Whose forward or backward: ", in forward of Model.layers.0". */
+static void say_module(char *text, const struct report_oom *o)
+{
+	char path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX], part[TEXT_BYTES_MAX];
+
+	if (!o->module)
+		return;
+	module_plain(part, sizeof(part), o->module);
+	say(text, ", in %s of %s%s%s", phase_name((enum phase)o->phase), name(root, o->root, part[0] ? "" : "the model"),
+	    o->root[0] && part[0] ? "." : "", name(path, part, ""));
+}
+
 static void say_asked(const struct judge *j, struct verdict_line *l, const struct report_oom *o)
 {
 	char a[24], b[24], c[24], dev[16], op[TEXT_BYTES_MAX];
@@ -81,6 +94,7 @@ static void say_asked(const struct judge *j, struct verdict_line *l, const struc
 		say(l->text, " ");
 	}
 	say(l->text, "%s in %s", fmt_bytes(b, o->asked), name(op, o->op, "no operator"));
+	say_module(l->text, o);
 	if (o->times > 1)
 		say(l->text, ", %" PRIu64 " times", o->times);
 	say(l->text, "; %s were live", fmt_bytes(a, o->live));

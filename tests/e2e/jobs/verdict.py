@@ -11,6 +11,7 @@
     bytes    a list that gets a bytearray of 1 MiB in each step
     arrays   ten arrays of NumPy of 96 MiB each beside a small model
     loading  modules and bytearrays are made for twelve seconds, and then there are steps
+    refused, refused_in_backward   after SIGUSR2 the forward or backward of one module asks for 1 PiB, and the job dies of it
 """
 import ctypes
 import signal
@@ -19,7 +20,8 @@ import time
 
 import job
 
-KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed", "bytes", "arrays", "loading")
+KINDS = ("spike", "state", "workers", "growing", "holes", "trimmed", "bytes", "arrays", "loading", "refused",
+         "refused_in_backward")
 
 
 def spike(torch, args):
@@ -61,6 +63,39 @@ def loading(torch, args):
         kept.append((torch.nn.Linear(2048, 1024), bytearray(b"1") * (4 << 20)))
         time.sleep(0.2)
     return lambda: inner() if kept else None
+
+
+def refused(torch, args):
+    """Another module has allocated last, in forward and in backward."""
+    asked = []
+
+    class Greedy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad + torch.empty(1 << 50, dtype=torch.uint8) if asked and KIND == "refused_in_backward" else grad.clone()
+
+    class Middle(torch.nn.Module):
+        def forward(self, x):
+            if asked and KIND == "refused":
+                torch.empty(1 << 50, dtype=torch.uint8)
+            return Greedy.apply(x * 2)
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), Middle(), torch.nn.Linear(64, 10))
+    opt = torch.optim.SGD(model.parameters(), lr=1e-3)
+    signal.signal(signal.SIGUSR2, lambda *_: asked.append(1))
+
+    def step():
+        opt.zero_grad()
+        loss = model(torch.randn(64, 64)).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
 
 
 def state(torch, args):
@@ -134,7 +169,8 @@ def build(args):
     import torch
 
     return {"spike": spike, "state": state, "workers": workers, "growing": growing, "holes": holes, "trimmed": holes,
-            "bytes": keeps_bytes, "arrays": arrays, "loading": loading}[KIND](torch, args)
+            "bytes": keeps_bytes, "arrays": arrays, "loading": loading,
+            "refused": refused, "refused_in_backward": refused}[KIND](torch, args)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ struct thread {
 	bool in_use;
 	uint64_t entries; /* nodes and regions entered so far */
 	uint32_t module;      /* row: whose forward runs, as last reported */
+	uint32_t module_seq;  /* innermost frame when that was reported */
 	uint32_t node_module; /* row: whose backward the nodes are, as last reported */
 	uint32_t forward_no;  /* proc.forward_no when it was in a forward last */
 	uint8_t phase;	      /* enum phase, as seen last */

@@ -50,6 +50,17 @@ static int is_for_want_of_memory(const struct report *r, const struct report_oom
 	return o->kind != OOM_DEATH || o->marked || o->killed || refusal_before(r, o);
 }
 
+static void add_module(struct sentence *s, const struct report_oom *o)
+{
+	char root[TEXT_BYTES_MAX], module[TEXT_BYTES_MAX];
+
+	if (!o->module)
+		return;
+	text_fit(root, sizeof(root), o->root, 40);
+	text_fit(module, sizeof(module), o->module, 60);
+	sentence__add(s, ", in %s of %s%s%s", phase_name((enum phase)o->phase), root, module[0] ? "." : "", module);
+}
+
 static void put_what(struct page *p, const struct report *r, const struct report_oom *o)
 {
 	char when[24], asked[24], name[16], comm[TEXT_BYTES_MAX], op[TEXT_BYTES_MAX];
@@ -81,6 +92,7 @@ static void put_what(struct page *p, const struct report *r, const struct report
 			text_fit(op, sizeof(op), o->op, 60);
 			sentence__add(&s, " in %s", op);
 		}
+		add_module(&s, o);
 		if (o->times > 1)
 			sentence__add(&s, ", %llu times", (unsigned long long)o->times);
 	}
@@ -237,6 +249,9 @@ static void put_json(struct json *j, const struct report *r, const struct report
 		json__u64(j, "times", o->times);
 		json__str_or_null(j, "op", o->op);
 		json__str_or_null(j, "region", o->region);
+		json__str_or_null(j, "module", o->module);
+		json__str_or_null(j, "module_root", o->root);
+		json__str_or_null(j, "phase", o->module ? phase_name((enum phase)o->phase) : NULL);
 		json__str_or_null(j, "api", o->api);
 		json__u64(j, "code", o->code);
 		json__u64(j, "allocated", o->allocated);
