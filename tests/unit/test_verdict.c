@@ -1420,6 +1420,36 @@ static void temporaries_beside_state_from_before(void **state)
 }
 
 /* estimate refuses recordings of some steps. Steps are counted as windows have them, not as marks cut them. */
+static void what_is_not_known_comes_last(void **state)
+{
+	static const char parts[] = ": 20 % activations, 10 % parameters, 10 % optimizer state, 50 % not known";
+	struct report_cat *cats = f.devs[0].cats;
+	struct verdict v;
+
+	(void)state;
+	cats[CAT_PARAMETER].at_peak = cats[CAT_OPTIMIZER_STATE].at_peak = GIB;
+	cats[CAT_ACTIVATION].at_peak = 2 * GIB;
+	cats[CAT_UNKNOWN].at_peak = 5 * GIB;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, parts, "");
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "not known, as no use of tensors by operators was seen", "");
+	f.r.flow.nodes = 1;
+	v = judged();
+	assert_string_equal(strstr(v.lines[0].text, ": "), parts);
+	f.devs[0].preexisting_bytes = 5 * GIB;
+	f.r.ops.none.at_peak = 5 * GIB; /* the parameters and the state, and 3 GiB more */
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "50 % not known, mostly from before the attach", "");
+	f.r.ops.none.at_peak = 4 * GIB;
+	v = judged();
+	assert_string_equal(strstr(v.lines[0].text, ": "), parts);
+	f.r.ops.none.at_peak = 5 * GIB;
+	f.procs[0].how = EV_PROC_LAUNCHED;
+	f.procs[0].module_ts_ns = f.devs[0].peak_ts_ns;
+	v = judged();
+	assert_string_equal(strstr(v.lines[0].text, ": "), parts);
+	f.procs[0].module_ts_ns++;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "50 % not known, as no module had run yet", "");
+}
+
 /* What it says of the peak is true, whatever words the table has: of what compiled code made its file is believed. */
 static void what_compiled_code_made(void **state)
 {
@@ -1822,6 +1852,7 @@ int main(void)
 		cmocka_unit_test_setup(temporaries_of_the_optimizer, sound),
 		cmocka_unit_test_setup(temporaries_beside_state_from_before, sound),
 		cmocka_unit_test_setup(what_compiled_code_made, sound),
+		cmocka_unit_test_setup(what_is_not_known_comes_last, sound),
 		cmocka_unit_test_setup(of_some_steps_the_command_records_all, sound),
 		cmocka_unit_test_setup(a_price_that_is_not_known_is_not_said, sound),
 		cmocka_unit_test_setup(other_work_is_not_the_price_of_tracing, sound),

@@ -266,7 +266,8 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 		.frees = host ? p->host_frees : p->frees, .host_live = side_live(m, &p->host),
 		.host_peak = p->host.peak, .rss_total = proc__rss(p), .rss_peak = p->rss_peak,
 		.mapped = p->mapped.bytes, .mapped_peak = p->mapped_peak,
-		.brk_growth = p->brk_growth, .cpu_ns = p->cpu_ns, .set_ts_ns = p->set_ts_ns, .live_at_exit = p->live_at_exit,
+		.brk_growth = p->brk_growth, .cpu_ns = p->cpu_ns, .set_ts_ns = p->set_ts_ns,
+		.module_ts_ns = p->module_ts_ns, .live_at_exit = p->live_at_exit,
 		.settling_from_ns = p->settling_from_ns, .settling_to_ns = p->settling_to_ns,
 		.exit_status = p->exit_status, .exit_ts_ns = p->exit_ts_ns, .gone = p->gone, .how = p->how,
 	};

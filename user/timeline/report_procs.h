@@ -49,6 +49,7 @@ struct report_proc {
 	uint64_t brk_growth;
 	uint64_t cpu_ns; /* used since its first EV_CPU */
 	uint64_t set_ts_ns; /* when all its operators had probes, which were set as it ran; 0: it began with them, or never */
+	uint64_t module_ts_ns; /* when a module was first seen to run; 0: none was */
 	uint64_t settling_from_ns, settling_to_ns; /* first steps, in which state is made or seen first; to 0: none was seen */
 	uint64_t live_at_exit;
 	uint64_t exit_ts_ns;  /* valid if gone == 1, as … */

@@ -17,7 +17,7 @@
 #define STEP_PART CAT_MAX /* no category of torch.profiler's */
 
 static const char *const parts[CAT_MAX + 1] = {
-	[CAT_UNKNOWN] = "not known", [CAT_PARAMETER] = "parameters", [CAT_OPTIMIZER_STATE] = "optimizer state",
+	[CAT_PARAMETER] = "parameters", [CAT_OPTIMIZER_STATE] = "optimizer state",
 	[CAT_INPUT] = "inputs", [CAT_TEMPORARY] = "temporaries", [CAT_ACTIVATION] = "activations",
 	[CAT_GRADIENT] = "gradients", [CAT_AUTOGRAD_DETAIL] = "autograd's own", [CAT_FROZEN] = "frozen parameters",
 	[CAT_BUFFER] = "buffers", [CAT_DATALOADER] = "batches", [CAT_COMMUNICATION] = "communication",
@@ -61,18 +61,26 @@ static int is_only_peak(const struct report *r, const struct report_dev *d)
 }
 
 /*
- * Of the optimizer's state at the peak what no step made that was seen: it is older than the attach, or was loaded. Such
- * blocks are of no operator, and so may be parameters, buffers and batches: only what is left beside these is state for sure.
+ * At the peak what no operator made that was seen, less what may be parameters, buffers or batches: it is older than the
+ * attach, or was loaded.
  */
-static uint64_t state_from_before(const struct report *r, const struct report_dev *d, uint8_t phase)
+static uint64_t made_by_none(const struct report *r, const struct report_dev *d, uint8_t phase)
 {
 	static const enum category others[] = { CAT_FROZEN, CAT_BUFFER, CAT_INPUT, CAT_DATALOADER };
-	uint64_t made_by_none = is_only_peak(r, d) ? r->ops.none.at_peak : 0, state = at_peak(d, CAT_OPTIMIZER_STATE);
+	uint64_t made = is_only_peak(r, d) ? r->ops.none.at_peak : 0;
 
-	take(&made_by_none, parameters_of(r, d, phase));
+	take(&made, parameters_of(r, d, phase));
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		take(&made_by_none, at_peak(d, others[i]));
-	return take(&state, made_by_none);
+		take(&made, at_peak(d, others[i]));
+	return made;
+}
+
+/* Of the optimizer's state at the peak what no step made that was seen: only so much is state for sure. */
+static uint64_t state_from_before(const struct report *r, const struct report_dev *d, uint8_t phase)
+{
+	uint64_t state = at_peak(d, CAT_OPTIMIZER_STATE);
+
+	return take(&state, made_by_none(r, d, phase));
 }
 
 /* Bytes at the peak that the optimizer made as it stepped, and that are not its state. */
@@ -107,23 +115,69 @@ static void parts_of(const struct report *r, const struct report_dev *d, uint8_t
 		sums[STEP_PART] += take(&sums[CAT_ACTIVATION], made - sums[STEP_PART]);
 }
 
+/* Most of what is not known: it is no less than what no operator made, less all of that which is known. */
+static int is_from_before(const struct report *r, const struct report_dev *d, uint8_t phase)
+{
+	uint64_t before = made_by_none(r, d, phase);
+	int was_attached = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		was_attached |= r->procs[i].peak && r->procs[i].how == EV_PROC_ATTACHED;
+	take(&before, at_peak(d, CAT_OPTIMIZER_STATE));
+	take(&before, at_peak(d, CAT_GRADIENT));
+	before = before < d->preexisting_bytes ? before : d->preexisting_bytes;
+	return was_attached && before > at_peak(d, CAT_UNKNOWN) / 2;
+}
+
+static int is_before_modules(const struct report *r, const struct report_dev *d)
+{
+	int has_some = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		uint64_t ts_ns = r->procs[i].peak ? r->procs[i].module_ts_ns : 0;
+
+		if (ts_ns && ts_ns <= d->peak_ts_ns)
+			return 0;
+		has_some |= ts_ns != 0;
+	}
+	return has_some;
+}
+
+/* Behind what is known, and why, where that is seen. */
+static void say_unknown(char *text, const struct report *r, const struct report_dev *d, uint8_t phase)
+{
+	say(text, "%u %% not known", percent(at_peak(d, CAT_UNKNOWN), d->peak));
+	if (!r->flow.nodes)
+		say(text, ", as no use of tensors by operators was seen");
+	else if (is_from_before(r, d, phase))
+		say(text, ", mostly from before the attach");
+	else if (is_before_modules(r, d))
+		say(text, ", as no module had run yet");
+}
+
 /* "80 % activations, 14 % autograd's own" */
 static void say_parts(char *text, const struct report *r, const struct report_dev *d, uint8_t phase)
 {
 	uint64_t sums[CAT_MAX + 1];
+	const char *before = ": ";
 
 	if (d->dev == MT_DEV_HOST) /* nothing says what malloc's blocks are for */
 		return;
 	parts_of(r, d, phase, sums);
 	for (unsigned n = 0; n < PARTS; n++) {
-		unsigned most = 0;
+		unsigned most = CAT_UNKNOWN + 1;
 
-		for (unsigned c = 1; c <= STEP_PART; c++)
+		for (unsigned c = most; c <= STEP_PART; c++)
 			most = sums[c] > sums[most] ? c : most;
 		if (percent(sums[most], d->peak) < PART_PERCENT)
-			return;
-		say(text, "%s%u %% %s", n ? ", " : ": ", percent(sums[most], d->peak), parts[most]);
+			break;
+		say(text, "%s%u %% %s", before, percent(sums[most], d->peak), parts[most]);
 		sums[most] = 0;
+		before = ", ";
+	}
+	if (percent(sums[CAT_UNKNOWN], d->peak) >= PART_PERCENT) {
+		say(text, "%s", before);
+		say_unknown(text, r, d, phase);
 	}
 }
 
