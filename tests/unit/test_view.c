@@ -258,6 +258,42 @@ static char *written(const struct report *r, const struct view_opts *opts)
 	return m.text;
 }
 
+/* Of a job that has ended nothing lives: no table for people has a column of zeros. CSV has all columns. */
+static void test_nothing_lives(void **state)
+{
+	const struct view_opts of[] = { { .top = 20 }, { .is_verbose = 1, .top = 20 },
+					{ .top = 20, .has_by = 1, .by = BY_OP } };
+	struct report r = fix_report();
+	struct report_dev devs[3];
+	struct mem m;
+
+	(void)state;
+	assert_true(r.devs_cnt <= 3);
+	memcpy(devs, r.devs, r.devs_cnt * sizeof(*devs));
+	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		char *text = written(&r, &of[i]);
+
+		assert_non_null(strstr(text, "  live   at peak"));
+		free(text);
+	}
+	r.devs = devs;
+	for (size_t i = 0; i < r.devs_cnt; i++)
+		devs[i].live = 0;
+	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		char *text = written(&r, &of[i]);
+
+		assert_null(strstr(text, "  live   at peak"));
+		assert_null(strstr(text, "  live      peak"));
+		assert_non_null(strstr(text, "  at peak"));
+		free(text);
+	}
+	mem_open(&m);
+	assert_int_equal(view_report_csv(m.f, &r, &(struct view_opts){ .top = 20, .by = BY_OP }), 0);
+	fclose(m.f);
+	assert_non_null(strstr(m.text, "live"));
+	free(m.text);
+}
+
 /* A compiled job's compilers came, and went, by the dozen: the job is first, and is not left out where not all have room. */
 static void test_helpers_after_the_job(void **state)
 {
@@ -647,7 +683,7 @@ int main(void)
 		cmocka_unit_test(test_steps_of_some),
 		cmocka_unit_test(test_head_of_all_jobs), cmocka_unit_test(test_head_of_two_jobs),
 		cmocka_unit_test(test_tables), cmocka_unit_test(test_helpers_after_the_job),
-		cmocka_unit_test(test_generated_files_gone),
+		cmocka_unit_test(test_generated_files_gone), cmocka_unit_test(test_nothing_lives),
 		cmocka_unit_test(test_report_csv),
 		cmocka_unit_test(test_hostile_names_stay_tame),
 		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),

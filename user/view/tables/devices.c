@@ -62,7 +62,7 @@ static void put_series(struct json *j, const char *key, const struct drawn *d, c
 
 static const struct column dev_columns[] = {
 	{ NULL, "device", COL_DEV, OF(report_dev, dev), TEXT(1, 10) },
-	{ "live", "live", COL_BYTES, OF(report_dev, live), TEXT(2, 10) },
+	{ "live", "live", COL_BYTES, OF(report_dev, live), .shown_if = shows_live, TEXT(2, 10) },
 	{ "peak", "peak", COL_BYTES, OF(report_dev, peak), TEXT(3, 10) },
 	{ "peak_ns", NULL, COL_TIME, OF(report_dev, peak_ts_ns) },
 	{ "allocs", "blocks", COL_COUNT, OF(report_dev, allocs), TEXT(6, 9) },
@@ -176,12 +176,22 @@ static int has_use(const struct drawn *d)
 	return report_has_use(d->r);
 }
 
+int shows_live(const struct drawn *d)
+{
+	if (d->as != AS_TEXT)
+		return drawn_at_end(d);
+	for (size_t i = 0; i < d->r->devs_cnt; i++)
+		if (d->r->devs[i].live)
+			return 1;
+	return 0;
+}
+
 #define PEOPLE 1 /* columns of CSV are always the same */
 
 static const struct column cat_columns[] = {
 	{ NULL, "device", COL_DEV, OF(cat_row, dev), TEXT(1, 10) },
 	{ NULL, "category", COL_CAT, OF(cat_row, category), TEXT(2, 20) },
-	{ NULL, "live", COL_BYTES, OF(cat_row, cat.live), TEXT(3, 10) },
+	{ NULL, "live", COL_BYTES, OF(cat_row, cat.live), .shown_if = shows_live, TEXT(3, 10) },
 	{ NULL, "at peak", COL_BYTES, OF(cat_row, cat.at_peak), TEXT(4, 10) },
 	{ NULL, "of peak", COL_SHARE, OF(cat_row, cat.at_peak), TEXT(5, 10) },
 	{ NULL, "by use", COL_BYTES, VIA(by_use), .shown_if = has_use, .only = PEOPLE, TEXT(6, 10) },

@@ -164,7 +164,7 @@ static const struct column columns[] = {
 	{ "rank", NULL, .json = put_rank },
 	{ "how", NULL, COL_TEXT, VIA(how) },
 	{ "state", "state", COL_TEXT, VIA(state), TEXT(9, 11, .gap = 2), TUI(4, 9) },
-	{ "live", "live", COL_BYTES, OF(report_proc, live), .shown_if = drawn_at_end, TEXT(3, 10), TUI(5, 9) },
+	{ "live", "live", COL_BYTES, OF(report_proc, live), .shown_if = shows_live, TEXT(3, 10), TUI(5, 9) },
 	{ NULL, "then", COL_BYTES, OF(report_proc, live), .shown_if = drawn_then, TUI(5, 9) },
 	{ "peak", "peak", COL_BYTES, OF(report_proc, peak), .shown_if = drawn_at_end, TEXT(4, 10), TUI(6, 9) },
 	{ "peak_ns", NULL, COL_TIME, OF(report_proc, peak_ts_ns) },

@@ -30,7 +30,9 @@ void procs_text(struct page *p, const struct report *r, size_t top, int is_brief
 /* At most `max`, the latest; live processes before ended ones. */
 void procs_json(struct json *j, const struct report *r, size_t max);
 
-/* devices.c: devices side by side, the driver's memory, bytes by category; rows: report_dev, cat_row */
+/* devices.c, shown_if: what lives now, if something does; of a job that has ended it would be a column of zeros. */
+int shows_live(const struct drawn *d);
+/* devices side by side, the driver's memory, bytes by category; rows: report_dev, cat_row */
 struct cat_row {
 	uint8_t dev, category;
 	struct report_cat cat;
