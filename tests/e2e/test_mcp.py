@@ -7,8 +7,9 @@ import textwrap
 
 import grown
 import mt
+import test_schema as schemas
 
-LANDING = {"a_client_asks"}
+LANDING = {"a_client_asks", "answers_are_as_the_schemas_say"}
 
 TIMEOUT_S = {"a_client_asks": 300}
 
@@ -117,6 +118,29 @@ def talk(args, lines, timeout=120):
 
 def call(name, **args):
     return json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": {"name": name, "arguments": args}}).encode()
+
+
+def test_answers_are_as_the_schemas_say():
+    """Whole documents, or members of a report: these in the place of the report's own."""
+    schemas.need_checker()
+    with mt.scratch() as tmp:
+        a, b = tmp / "a.mtr", tmp / "b.mtr"
+        record("mlp", a)
+        record("mlp", b)
+        tables = ("op", "module", "name", "region", "process", "stack", "symbol", "leak", "saved", "compile")
+        said = talk([tmp], [call("peak", recording="a.mtr"), call("at_moment", recording="a.mtr", at="peak", category="ACTIVATION"),
+                            call("diff", before="a.mtr", after="b.mtr", by="op"), call("verdict", recording="a.mtr"),
+                            *(call("top", recording="a.mtr", by=by, limit=3) for by in tables)])
+        mt.check(not any(x["result"]["isError"] for x in said), f"{[x['result']['content'] for x in said if x['result']['isError']]}")
+        peak, moment, diff, *parts = (x["result"]["structuredContent"] for x in said)
+        rep = mt.report(a)
+        members = [part for part in parts if "note" not in part]
+        mt.check(len(members) > len(tables) / 2 and all(set(part) <= set(rep) for part in members), f"{[list(part) for part in parts]}")
+        documents = [("moment", peak), ("moment", moment), ("diff", diff), *(("report", {**rep, **part}) for part in members)]
+        for number, (_, document) in enumerate(documents):
+            (tmp / f"{number}.json").write_text(json.dumps(document))
+        done = schemas.against_schemas([(name, tmp / f"{number}.json") for number, (name, _) in enumerate(documents)])
+        mt.check(done.returncode == 0, f"{done.stdout[:1500]} {done.stderr[-500:]}")
 
 
 def test_hostile():
