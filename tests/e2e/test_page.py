@@ -249,6 +249,28 @@ def test_begins_with_a_step():
         clean(page)
 
 
+def test_a_settling_step_is_called_so():
+    """In its band and at its moments, and no other step is."""
+    with browser.open(page_of(recording())) as page:
+        number, (plain, settling) = page.js("""(async () => {
+            const {doc, report, lanes} = memtrace.model(), pid = doc.bands[0].pid, number = stepOf(doc.bands, lanes[0].peakT)[1][2];
+            const proto = CanvasRenderingContext2D.prototype, fill = proto.fillText, said = [];
+            const others = report.phases.steps.filter((s) => s.number !== number).map((s) => ({...s, settling: false}));
+            for (const settling of [false, true]) {
+                const texts = [];
+                proto.fillText = function (text, ...at) { texts.push(text); fill.call(this, text, ...at); };
+                memtrace.show({report: {...report, phases: {...report.phases, steps: [...others, {...report.phases.steps[0], pid, number, settling}]}}});
+                await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+                said.push([texts.filter((text) => text.startsWith("step ")), document.querySelector("#moment .where").innerText]);
+            }
+            proto.fillText = fill;
+            return [number, said];
+        })()""")
+        mt.check(f"step {number}" in plain[0] and f"in step {number}" in plain[1] and "settling" not in str(plain), f"{number}: {plain}")
+        mt.check(set(settling[0]) == {f"step {number}, settling"} and f"in step {number} (settling)" in settling[1], f"{number}: {settling}")
+        clean(page)
+
+
 def test_title_of_several_jobs():
     """The first one, and how many others; the command line would be that of the first alone."""
     with opened(page_of(recording())) as page:
