@@ -14,7 +14,7 @@ import grown
 import mt
 import planted_page
 
-LANDING = {"growing_workers", "refused", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers", "loading", "memory_in_no_tensor", "rank"}
+LANDING = {"growing_workers", "half_the_batch", "refused", "holes", "state_of_some_steps", "memory_of_no_tensor", "workers", "loading", "memory_in_no_tensor", "rank"}
 
 KEYS = {"kind", "severity", "text", "bytes", "next", "command"}
 # holes: two jobs from their first instruction on
@@ -121,6 +121,20 @@ def test_state_of_some_steps():
                               capture_output=True, text=True, timeout=180, check=False)
         mt.check(done.returncode == 0 and re.search(r"estimated +[\d.]+ MiB \(-", done.stdout), f"{command}: {done.stdout}{done.stderr}")
         mt.note(command)
+
+
+def test_half_the_batch():
+    """Nothing to checkpoint: one module keeps nearly all. estimate with half the batch says what the verdict says, or less."""
+    with mt.scratch() as d, mt.job("lstm", "--batch", 256, "--width", 128, "--quiet", "--warmup", 0.3) as job:
+        grown.record(d / "a.mtr", job, grown.after(lambda rep: first_kind(rep) == "activations" and grown.modules_at_peak(rep), 5),
+                     "what the verdict rests on")
+        _, lines = verdict_of(d / "a.mtr")
+        found = re.match(r"half the batch saves up to ([\d.]+) MiB", lines[0]["next"])
+        mt.check(lines[0]["kind"] == "activations" and found, f"{lines}")
+        half = json.loads(mt.ok(mt.memtrace("estimate", d / "a.mtr", "--batches", 256, "--batch", 128, "--json")).stdout)
+        saved = (half["recorded_peak"] - half["estimated_peak"]) / 2**20
+        mt.check(0.8 * float(found[1]) <= saved <= 1.01 * float(found[1]), f"said {found[1]} MiB, estimate says {saved}")
+        mt.note(f"{lines[0]['next']}: {saved:.2f} MiB")
 
 
 def test_refused():

@@ -315,10 +315,23 @@ static int is_worth(const struct judge *j, const struct report_dev *d, uint64_t 
 	return is_worth_to_each(j, d, gain, 1);
 }
 
+/* What half the batch saves at most: half of all that grows with it, as estimate --batches takes it (docs/estimate.md). */
+static uint64_t half_the_batch(const struct report_dev *d)
+{
+	static const enum category growing[] = { CAT_ACTIVATION, CAT_INPUT, CAT_TEMPORARY, CAT_AUTOGRAD_DETAIL,
+						 CAT_DATALOADER };
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < sizeof(growing) / sizeof(*growing); i++)
+		bytes += at_peak(d, growing[i]);
+	return bytes / 2;
+}
+
 /* The module whose checkpointing saves most, as far as the report knows: estimate gives it to the byte. */
 static void say_checkpoint(const struct judge *j, struct verdict_line *l, const struct report_dev *d)
 {
 	struct facts_module f = facts_of_checkpoint(j->r);
+	uint64_t half = half_the_batch(d);
 	char a[24], how[TEXT_BYTES_MAX + 24];
 
 	if (is_worth(j, d, f.bytes)) {
@@ -326,14 +339,12 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l, const 
 		    j->r->saved.procs_cnt > 1 ? " each" : "");
 		snprintf(how, sizeof(how), "--checkpoint '%.*s'", TEXT_BYTES_MAX, f.path);
 		say_estimate(j, l, how);
-	} else if (j->r->flow.has_compiled && !f.bytes && is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
+	} else if (j->r->flow.has_compiled && !f.bytes && is_worth(j, d, half)) {
 		/* no module in it runs, so none has more than another */
 		say(l->next, "half the batch saves up to %s; or let the compiler recompute: "
-		    "torch._functorch.config.activation_memory_budget = 0.5 before it compiles",
-		    fmt_bytes(a, at_peak(d, CAT_ACTIVATION) / 2));
-	} else if (is_worth(j, d, at_peak(d, CAT_ACTIVATION) / 2)) {
-		say(l->next, "half the batch saves up to %s; which modules keep most: ",
-		    fmt_bytes(a, at_peak(d, CAT_ACTIVATION) / 2));
+		    "torch._functorch.config.activation_memory_budget = 0.5 before it compiles", fmt_bytes(a, half));
+	} else if (is_worth(j, d, half)) {
+		say(l->next, "half the batch saves up to %s; which modules keep most: ", fmt_bytes(a, half));
 		say_report(j, l, "--by module");
 	}
 }
