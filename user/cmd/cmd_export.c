@@ -157,9 +157,8 @@ static int run_export(struct export_run *run, struct exported *x, struct err *er
 	r = x->passes > 1 ? exported__learn(x, err) : 0;
 	if (!r)
 		r = has_device(o, x->first, err);
-	if (r)
-		return r;
-	r = exported__write(x, err);
+	if (!r)
+		r = exported__write(x, err);
 	if (run->shows_progress)
 		fputs("\r\x1b[K", stderr);
 	return r ? r : has_device(o, x->report, err);
