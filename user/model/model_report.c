@@ -37,14 +37,19 @@ static void *array_of(size_t cnt, size_t size)
 
 /* --- devices ------------------------------------------------------------------------------------- */
 
-/* A series has no points where nothing was traced. */
+/* A series has no points where nothing was seen. */
 static void series__leave_out(struct series *s, const struct gaps *g)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; g->cnt && i < s->cnt; i++)
-		if (gaps__clock(g, s->points[i].ts_ns) != gaps__clock(g, s->points[i].ts_ns + s->bucket_ns))
-			s->points[kept++] = s->points[i];
+	for (size_t i = 0; g->cnt && i < s->cnt; i++) {
+		struct point p = s->points[i];
+		uint64_t end_ns = p.ts_ns + s->bucket_ns;
+
+		p.is_between = gaps__clock(g, p.ts_ns) == gaps__clock(g, end_ns);
+		if (!p.is_between || gaps__saw(g, p.ts_ns, end_ns))
+			s->points[kept++] = p;
+	}
 	s->cnt = g->cnt ? kept : s->cnt;
 }
 

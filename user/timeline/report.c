@@ -219,14 +219,16 @@ bool report_growth_is_hidden(const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
 
-	return !r->leaks.cnt && s->is_on && s->gaps_cnt && !s->learned.is_on;
+	const struct report_gap *last = s->gaps_cnt ? &s->gaps[s->gaps_cnt - 1] : NULL;
+
+	return !r->leaks.cnt && s->is_on && last && (last->seen_ns < last->end_ns || s->windows < REPORT_GROWTH_WINDOWS);
 }
 
 const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES])
 {
 	const struct report_sampling *s = &r->sampling;
 	uint64_t cnt = r->leaks.ticks;
-	bool is_some = r->leaks.per_step && s->is_on && s->gaps_cnt && !s->learned.is_on; /* what is learned is of all steps */
+	bool is_some = r->leaks.per_step && s->is_on && s->gaps_cnt;
 	char num[24];
 
 	/* a window of three whole steps has four boundaries */
@@ -248,7 +250,7 @@ const struct report_gap *report_gap_around(const struct report *r, uint64_t from
 	return NULL;
 }
 
-uint64_t report_gap_seen_ns(const struct report *r, uint64_t begin_ns)
+uint64_t report_gap_seen_ns(const struct report *r, uint64_t from_ns)
 {
 	const struct report_sampling *s = &r->sampling;
 	size_t lo = 0, hi = s->gaps_cnt;
@@ -256,12 +258,12 @@ uint64_t report_gap_seen_ns(const struct report *r, uint64_t begin_ns)
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (s->gaps[mid].begin_ns < begin_ns)
+		if (s->gaps[mid].begin_ns <= from_ns)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo < s->gaps_cnt && s->gaps[lo].begin_ns == begin_ns ? s->gaps[lo].seen_ns : begin_ns;
+	return lo && s->gaps[lo - 1].seen_ns > from_ns ? s->gaps[lo - 1].seen_ns : from_ns;
 }
 
 uint64_t report_traced_from_ns(const struct report *r)

@@ -78,6 +78,7 @@ static inline bool signal_sends_away(int sig)
 	return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGPIPE;
 }
 
+#define REPORT_GROWTH_WINDOWS 4 /* where some steps are traced: so many windows, for blocks that stayed over three gaps */
 /* Nothing grew in what was traced, but blocks that live on through gaps are not seen: the job may still grow. */
 bool report_growth_is_hidden(const struct report *r);
 /* What its answer rests on: "161 steps", "3 traced steps", "12 half seconds without a step". */
@@ -85,8 +86,8 @@ bool report_growth_is_hidden(const struct report *r);
 const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES]);
 /* The gap in which all of [from_ns, to_ns] lies and of which nothing is known; NULL: there is none. */
 const struct report_gap *report_gap_around(const struct report *r, uint64_t from_ns, uint64_t to_ns);
-/* Until when allocations were seen in the gap that begins at begin_ns; that time itself: they were not, or there is none. */
-uint64_t report_gap_seen_ns(const struct report *r, uint64_t begin_ns);
+/* Until when allocations were seen in the gap that from_ns is in; that time itself: they were not, or there is none. */
+uint64_t report_gap_seen_ns(const struct report *r, uint64_t from_ns);
 /* The time that means and rates are of: since the probes were set, or the traced part of that. */
 uint64_t report_traced_ns(const struct report *r);
 /* Time that steps, RSS and memtrace itself were seen in: all but pauses between merged recordings. */

@@ -18,6 +18,7 @@ struct point {
 	uint64_t ts_ns;	   /* start of the bucket */
 	uint64_t live_max; /* highest in the bucket */
 	uint64_t live_end; /* at its end */
+	bool is_between;   /* of no traced step: but allocations were seen */
 };
 
 struct series {

@@ -88,7 +88,7 @@ struct report_cost {
 /* A stretch in which nothing was traced; of so many that some were joined, lost_ns of it. */
 struct report_gap {
 	uint64_t begin_ns, end_ns, lost_ns; /* CLOCK_MONOTONIC; one that is open ends with the report */
-	uint64_t seen_ns; /* until then allocations were seen, though no operators (--between blocks); begin_ns: never */
+	uint64_t seen_ns; /* until then allocations were seen, though no operators; begin_ns: never */
 };
 
 /* A window of whole traced steps. */

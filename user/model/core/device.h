@@ -71,10 +71,10 @@ static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint
 	}
 }
 
-/* Live bytes in a gap are not known, and not shown. */
+/* Live bytes are not shown where they are not known: in a gap in which allocations are not seen. */
 static inline void device__show(struct device *d, uint64_t ts_ns)
 {
-	if (!gaps__is_open(d->gaps))
+	if (gaps__sees(d->gaps))
 		series_acc__set(&d->series, ts_ns, d->live);
 }
 

@@ -30,6 +30,22 @@ static void gaps__join(struct gaps *g)
 	g->cnt -= half - kept;
 }
 
+/* How many begin before that time. */
+static size_t gaps__before(const struct gaps *g, uint64_t ts_ns)
+{
+	size_t lo = 0, hi = g->cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (g->v[mid].begin_ns < ts_ns)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
 bool gaps__begin(struct gaps *g, uint64_t ts_ns)
 {
 	const struct gap *last = g->cnt ? &g->v[g->cnt - 1] : NULL;
@@ -59,10 +75,14 @@ void gaps__end(struct gaps *g, uint64_t ts_ns)
 	last->seen_ns = gap__seen_ns(last, ts_ns);
 }
 
-void gaps__seen(struct gaps *g)
+bool gaps__seen(struct gaps *g, uint64_t ts_ns)
 {
-	if (gaps__is_open(g) && g->v[g->cnt - 1].seen_ns == UINT64_MAX)
-		g->v[g->cnt - 1].is_seen = true;
+	struct gap *last = g->cnt ? &g->v[g->cnt - 1] : NULL;
+
+	if (!gaps__is_open(g) || last->seen_ns != UINT64_MAX || last->known_ns)
+		return false;
+	last->known_ns = ts_ns;
+	return true;
 }
 
 void gaps__blind(struct gaps *g, uint64_t ts_ns)
@@ -73,26 +93,26 @@ void gaps__blind(struct gaps *g, uint64_t ts_ns)
 
 uint64_t gap__seen_ns(const struct gap *g, uint64_t now_ns)
 {
-	return !g->is_seen ? g->begin_ns : g->seen_ns < now_ns ? g->seen_ns : now_ns;
+	return !g->known_ns ? g->begin_ns : g->seen_ns < now_ns ? g->seen_ns : now_ns;
+}
+
+/* Of the last gap that begins before `to`: of that time nothing was traced, so there is no other one in it. */
+bool gaps__saw(const struct gaps *g, uint64_t from_ns, uint64_t to_ns)
+{
+	size_t i = gaps__before(g, to_ns);
+
+	return i && g->v[i - 1].known_ns && g->v[i - 1].known_ns < to_ns && g->v[i - 1].seen_ns > from_ns;
 }
 
 uint64_t gaps__past(const struct gaps *g, uint64_t ts_ns)
 {
-	size_t lo = 0, hi = g->cnt;
+	size_t cnt = gaps__before(g, ts_ns);
 	const struct gap *p;
 	uint64_t lost;
 
-	while (lo < hi) { /* the last one that begins before it */
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (g->v[mid].begin_ns < ts_ns)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!lo)
+	if (!cnt)
 		return ts_ns;
-	p = &g->v[lo - 1];
+	p = &g->v[cnt - 1];
 	if (ts_ns >= p->end_ns)
 		return ts_ns - p->before_ns - p->lost_ns;
 	if (p->end_ns == UINT64_MAX || p->lost_ns == p->end_ns - p->begin_ns)

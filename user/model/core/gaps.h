@@ -18,8 +18,8 @@
 struct gap {
 	uint64_t begin_ns, end_ns; /* end UINT64_MAX: goes on */
 	uint64_t lost_ns;	   /* of it, in which nothing was traced: all of it, or it is several */
-	uint64_t seen_ns;	   /* allocations and frees were seen until then; UINT64_MAX: they are, if is_seen */
-	bool is_seen;
+	uint64_t seen_ns;	   /* allocations and frees were seen until then; UINT64_MAX: they are, if known_ns */
+	uint64_t known_ns;	   /* since then that is known; 0: they are not seen */
 	uint64_t before_ns;	   /* such time before its begin */
 };
 
@@ -33,16 +33,23 @@ void gaps__done(struct gaps *g);
 /* Times never decrease. false: no memory, and time goes on. No effect if one is open already, or none is. */
 bool gaps__begin(struct gaps *g, uint64_t ts_ns);
 void gaps__end(struct gaps *g, uint64_t ts_ns);
-/* Of the one that is open: allocations and frees are seen between windows; from here on nothing is any more. */
-void gaps__seen(struct gaps *g);
+/* Of the one that is open: allocations and frees are seen between windows, true if that is news; from here on nothing is. */
+bool gaps__seen(struct gaps *g, uint64_t ts_ns);
 void gaps__blind(struct gaps *g, uint64_t ts_ns);
 uint64_t gap__seen_ns(const struct gap *g, uint64_t now_ns); /* until when they were seen; its begin: they were not */
+bool gaps__saw(const struct gaps *g, uint64_t from_ns, uint64_t to_ns); /* allocations were, in a part of that at least */
 uint64_t gaps__past(const struct gaps *g, uint64_t ts_ns); /* the clock at a time before the last gap's end */
 void gaps__check(const struct gaps *g);
 
 static inline bool gaps__is_open(const struct gaps *g)
 {
 	return g->cnt && g->v[g->cnt - 1].end_ns == UINT64_MAX;
+}
+
+/* What lives is seen at present. */
+static inline bool gaps__sees(const struct gaps *g)
+{
+	return !gaps__is_open(g) || (g->v[g->cnt - 1].known_ns && g->v[g->cnt - 1].seen_ns == UINT64_MAX);
 }
 
 /* The clock at a time. */

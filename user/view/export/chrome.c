@@ -94,7 +94,7 @@ static void put_counter(struct export_ctx *c, const struct lane *l, uint64_t ts_
 		if (!(c->has_counter[l->idx] & 1u << cat))
 			continue;
 		outbuf__put(&c->o, c->keys[cat] + is_first, c->keys_len[cat] - is_first);
-		outbuf__u64(&c->o, l->cats[cat]);
+		outbuf__u64(&c->o, l->shown[cat]);
 		is_first = 0;
 	}
 	outbuf__lit(&c->o, "}}");
@@ -110,7 +110,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 static void on_again(struct export_ctx *c, const struct lane *l, uint64_t ts_ns)
 {
 	for (unsigned cat = 0; cat < CAT_MAX; cat++)
-		if (l->cats[cat])
+		if (l->shown[cat])
 			c->has_counter[l->idx] |= 1u << cat;
 	if (c->has_counter[l->idx])
 		put_counter(c, l, ts_ns);
@@ -162,7 +162,7 @@ static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_
 }
 
 /* Of process 0, which does not exist: it is memtrace's own line. */
-static void on_gap(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns)
+static void on_gap(struct export_ctx *c, const char *what, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
 	if (!c->has_gaps) {
 		put_head(c, 'M', 0, 0);
@@ -172,7 +172,9 @@ static void on_gap(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns)
 	put_head(c, 'X', 0, 0);
 	put_us(c, ",\"ts\":", rel(c, begin_ts_ns));
 	put_us(c, ",\"dur\":", ts_ns - begin_ts_ns);
-	outbuf__lit(&c->o, ",\"cat\":\"gap\",\"name\":\"not traced\"}");
+	outbuf__lit(&c->o, ",\"cat\":\"gap\",\"name\":\"");
+	outbuf__str(&c->o, what);
+	outbuf__lit(&c->o, "\"}");
 }
 
 static void on_oom(struct export_ctx *c, const struct tl_event *ev)

@@ -202,7 +202,7 @@ static void put_counter(struct export_ctx *c, const struct lane *l, uint8_t cat,
 	event = proto__open(&c->p, PACKET_TRACK_EVENT);
 	proto__u64(&c->p, EVENT_TYPE, TYPE_COUNTER);
 	proto__u64(&c->p, EVENT_TRACK, UUID_COUNTER(l->idx, cat));
-	proto__u64(&c->p, EVENT_COUNTER, cat == CAT_LIVE ? l->live : l->cats[cat]);
+	proto__u64(&c->p, EVENT_COUNTER, cat == CAT_LIVE ? l->live : l->shown[cat]);
 	proto__close(&c->p, event);
 	packet_end(c);
 }
@@ -218,7 +218,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 static void on_again(struct export_ctx *c, const struct lane *l, uint64_t ts_ns)
 {
 	for (uint8_t cat = 0; cat < CAT_MAX; cat++)
-		if (l->cats[cat] || c->has_counter[l->idx] & 1u << cat)
+		if (l->shown[cat] || c->has_counter[l->idx] & 1u << cat)
 			put_counter(c, l, cat, ts_ns);
 	put_counter(c, l, CAT_LIVE, ts_ns);
 }
@@ -308,12 +308,12 @@ static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_
 	put_event(c, TYPE_END, UUID_STEPS(pid), ts_ns, NULL);
 }
 
-static void on_gap(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns)
+static void on_gap(struct export_ctx *c, const char *what, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
 	if (!c->has_gaps)
 		track_end(c, track_begin(c, UUID_GAPS, 0, "memtrace"));
 	c->has_gaps = 1;
-	put_event(c, TYPE_BEGIN, UUID_GAPS, begin_ts_ns, "not traced");
+	put_event(c, TYPE_BEGIN, UUID_GAPS, begin_ts_ns, what);
 	put_event(c, TYPE_END, UUID_GAPS, ts_ns, NULL);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "timeline/report.h"
 #include "view/export.h"
 #include "view/fold/numbering.h"
 
@@ -23,7 +24,7 @@ struct feed {
 	struct stacks *stacks;
 	struct numbering procs, threads;
 	struct feed_steps *steps; /* by number of the process */
-	uint64_t last_ts_ns, gap_ns; /* gap_ns: begin of the one that is open, or 0 */
+	uint64_t last_ts_ns, gap_ns, seen_ns; /* gap_ns: begin of the one that is open, or 0; seen until then */
 };
 
 static uint32_t feed__process(struct feed *f, uint32_t pid, uint64_t ts_ns)
@@ -148,23 +149,56 @@ void feed__free(struct feed *f)
 	free(f);
 }
 
-static void feed__gap_end(struct feed *f, uint64_t ts_ns)
+static void feed__show(struct feed *f, bool learned, uint64_t ts_ns)
 {
-	if (f->gap_ns && f->ops->gap)
-		f->ops->gap(f->c, f->gap_ns, ts_ns);
-	f->gap_ns = 0;
+	live__show(f->live, learned);
 	for (size_t i = 0; f->ops->again && i < live__lanes(f->live); i++)
 		f->ops->again(f->c, live__lane(f->live, i), ts_ns);
+}
+
+static void feed__put_gap(struct feed *f, uint64_t ts_ns)
+{
+	uint64_t seen_ns = f->seen_ns < ts_ns ? f->seen_ns : ts_ns;
+
+	if (!f->gap_ns || !f->ops->gap)
+		return;
+	if (seen_ns > f->gap_ns)
+		f->ops->gap(f->c, "only allocations traced", f->gap_ns, seen_ns);
+	if (ts_ns > seen_ns)
+		f->ops->gap(f->c, "not traced", seen_ns, ts_ns);
+}
+
+static void feed__gap_end(struct feed *f, uint64_t ts_ns)
+{
+	feed__put_gap(f, ts_ns);
+	f->gap_ns = 0;
+	feed__show(f, false, ts_ns);
 }
 
 static void feed__gap(struct feed *f, const struct tl_event *ev)
 {
 	if (ev->ts_ns > f->last_ts_ns)
 		f->last_ts_ns = ev->ts_ns;
-	if (ev->version)
-		f->gap_ns = ev->ts_ns;
-	else
+	if (!ev->version) {
 		feed__gap_end(f, ev->ts_ns);
+		return;
+	}
+	f->gap_ns = ev->ts_ns;
+	f->seen_ns = f->to->report ? report_gap_seen_ns(f->to->report, ev->ts_ns) : ev->ts_ns;
+	if (f->seen_ns > f->gap_ns)
+		feed__show(f, true, ev->ts_ns);
+}
+
+/* A change as lanes show it: with what was learned, while allocations are seen in a gap. 0: there is nothing to show. */
+static int feed__shows(const struct feed *f, struct live_change *ch, uint64_t ts_ns)
+{
+	if (f->gap_ns && f->ops->again) {
+		if (f->seen_ns <= f->gap_ns || ts_ns >= f->seen_ns)
+			return 0;
+		ch->from = ch->gap_from;
+		ch->to = ch->gap_to;
+	}
+	return ch->from != ch->to && ch->b->size;
 }
 
 int feed__event(struct feed *f, const struct tl_event *ev)
@@ -200,7 +234,7 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 	r = live__event(f->live, ev, &ch);
 	if (r > 0 && ch.is_new_lane && f->ops->lane)
 		f->ops->lane(f->c, ch.lane);
-	if (r > 0 && ch.from != ch.to && ch.b->size && !(f->gap_ns && f->ops->again))
+	if (r > 0 && feed__shows(f, &ch, ev->ts_ns))
 		f->ops->counter(f->c, ch.lane, &ch, ev->ts_ns);
 	return r < 0 ? r : 0;
 }
@@ -208,8 +242,7 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 void feed__end(struct feed *f)
 {
 	stacks__end(f->stacks, f->last_ts_ns);
-	if (f->gap_ns && f->ops->gap)
-		f->ops->gap(f->c, f->gap_ns, f->last_ts_ns);
+	feed__put_gap(f, f->last_ts_ns);
 	for (uint32_t i = 0; i < STEP_PROCS_MAX && i < f->procs.cnt; i++)
 		if (f->steps[i].has_marks)
 			f->ops->step(f->c, f->steps[i].pid, f->steps[i].number, f->steps[i].begin_ts_ns, f->last_ts_ns);

@@ -25,8 +25,12 @@ struct feed_ops {
 	void (*begin)(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns);
 	void (*compiled)(struct export_ctx *c, const struct tl_event *ev); /* TL_COMPILED */
 	void (*mark)(struct export_ctx *c, const struct tl_event *ev); /* TL_MARK that is known */
-	void (*gap)(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns); /* when it is over */
-	/* With it, counter() is not called in a gap, and this for each lane at a gap's end. */
+	/* When it is over; `what` was traced in it, for people. One of which only the beginning was seen is two. */
+	void (*gap)(struct export_ctx *c, const char *what, uint64_t begin_ts_ns, uint64_t ts_ns);
+	/*
+	 * With it, counter() is not called in a gap but while allocations are seen there: then lanes show what was learned, and
+	 * changes are of that. Called for each lane where such a time begins, and at a gap's end.
+	 */
 	void (*again)(struct export_ctx *c, const struct lane *l, uint64_t ts_ns);
 	/* always there */
 	void (*counter)(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns);

@@ -14,6 +14,7 @@ struct live {
 	size_t lanes_cnt;
 	struct lane *last;
 	struct live_block dead;
+	bool shows_learned;
 };
 
 struct live *live__new(const struct labels *labels)
@@ -41,6 +42,13 @@ void live__free(struct live *l)
 	free(l->lanes);
 	map__done(&l->blocks);
 	free(l);
+}
+
+void live__show(struct live *l, bool learned)
+{
+	l->shows_learned = learned;
+	for (size_t i = 0; i < l->lanes_cnt; i++)
+		l->lanes[i]->shown = learned ? l->lanes[i]->learned : l->lanes[i]->cats;
 }
 
 size_t live__lanes(const struct live *l)
@@ -85,21 +93,30 @@ static struct lane *live__get_lane(struct live *l, uint32_t pid, uint8_t dev, ui
 	lane->idx = (uint32_t)l->lanes_cnt;
 	lane->pid = pid;
 	lane->dev = dev;
+	lane->shown = l->shows_learned ? lane->learned : lane->cats;
 	l->lanes[l->lanes_cnt++] = lane;
 	*ret_new = 1;
 	return l->last = lane;
 }
 
-static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t size)
+static void cats_move(uint64_t cats[CAT_MAX], uint8_t from, uint8_t to, uint64_t size)
 {
-	if (from < CAT_MAX) {
-		lane->cats[from] -= size;
-		lane->live -= size;
-	}
-	if (to < CAT_MAX) {
-		lane->cats[to] += size;
+	if (from < CAT_MAX)
+		cats[from] -= size;
+	if (to < CAT_MAX)
+		cats[to] += size;
+}
+
+static void lane__move(struct lane *lane, const struct live_change *ch)
+{
+	uint64_t size = ch->b->size;
+
+	cats_move(lane->cats, ch->from, ch->to, size);
+	cats_move(lane->learned, ch->gap_from, ch->gap_to, size);
+	if (ch->from == CAT_MAX)
 		lane->live += size;
-	}
+	if (ch->to == CAT_MAX)
+		lane->live -= size;
 }
 
 static uint8_t likely(const struct live_block *b, uint8_t cat)
@@ -175,7 +192,7 @@ int live__event(struct live *l, const struct tl_event *ev, struct live_change *r
 	if (r > 0) {
 		ret->gap_from = likely(ret->b, ret->from);
 		ret->gap_to = likely(ret->b, ret->to);
-		lane__move(ret->lane, ret->from, ret->to, ret->b->size);
+		lane__move(ret->lane, ret);
 	}
 	return r;
 }

@@ -13,6 +13,7 @@
 #ifndef MT_VIEW_FOLD_LIVE_H
 #define MT_VIEW_FOLD_LIVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "timeline/timeline.h"
@@ -26,7 +27,8 @@ struct lane {
 	uint32_t idx; /* from 0, in order of appearance */
 	uint32_t pid;
 	uint8_t dev;
-	uint64_t cats[CAT_MAX], live;
+	uint64_t cats[CAT_MAX], learned[CAT_MAX], live; /* learned: cats, where blocks without one count as learned */
+	const uint64_t *shown; /* one of both: live__show */
 };
 
 struct live_block {
@@ -53,6 +55,8 @@ void live__free(struct live *l);
 int live__event(struct live *l, const struct tl_event *ev, struct live_change *ret);
 /* Blocks that are there now, in no order: NULL at the end. *pos starts at 0. */
 struct live_block *live__next(const struct live *l, size_t *pos);
+/* Which categories lanes show from now on; at first those without what was learned. */
+void live__show(struct live *l, bool learned);
 size_t live__lanes(const struct live *l);
 struct lane *live__lane(const struct live *l, size_t idx);
 

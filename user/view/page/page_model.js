@@ -50,7 +50,7 @@ function makeModel(doc) {
 }
 
 /*
- * Stretches without tracing. Where allocations were seen all the same (--between blocks), that part is `learned`: bytes are true there,
+ * Stretches without tracing. Where allocations were seen all the same, that part is `learned`: bytes are true there,
  * categories are those of similar steps. A page of a trace that goes on has no moments there.
  */
 function makeGaps(rows, seen, start) {

@@ -88,8 +88,8 @@ static void put_sampling(struct page *p, const struct report *r)
 
 	if (!s->is_on)
 		return;
-	page__paraf(p, "sampling", "of %" PRIu64 " steps %" PRIu64 " traced, in %" PRIu64 " windows, %s together: means, "
-		    "peaks and series are of these alone", s->steps_seen, s->steps_traced, s->windows, fmt_ns(a, s->traced_ns));
+	page__paraf(p, "sampling", "of %" PRIu64 " steps %" PRIu64 " traced, in %" PRIu64 " windows, %s together: means and "
+		    "peaks are of these alone", s->steps_seen, s->steps_traced, s->windows, fmt_ns(a, s->traced_ns));
 	if (r->cost.price.steps)
 		sentence__add(&price, "steps take %s, traced %s; ", fmt_ns(a, r->cost.price.before_ns),
 			      fmt_ns(b, r->cost.price.traced_ns));

@@ -209,7 +209,7 @@ static void put_head(struct page *p, const struct held_view *v)
 	page__flow(p, 2, text);
 	page__style(p, STYLE_PLAIN);
 	if (holdings__is_learned(v->h))
-		page__item(p, 2, "not traced then: what blocks are is learned from similar steps that were (--between blocks)");
+		page__item(p, 2, "not traced then: what blocks are is learned from similar steps that were");
 	wanted_words(v, text, sizeof(text));
 	if (text[0])
 		page__item(p, 2, text);

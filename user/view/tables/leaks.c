@@ -245,8 +245,9 @@ static void put_stayed(struct page *p, const struct report_leak *l)
 	if (!l->windows)
 		return;
 	snprintf(text, sizeof(text),
-		 "counted in traced steps, in %s windows; blocks of it were found again %s times after a gap",
-		 fmt_count(a, (double)l->windows), fmt_count(b, (double)l->stayed));
+		 "counted in traced steps, in %s windows%s%s%s", fmt_count(a, (double)l->windows),
+		 l->stayed ? "; blocks of it were found again " : "", l->stayed ? fmt_count(b, (double)l->stayed) : "",
+		 l->stayed ? " times after a gap" : "");
 	put_indented(p, text);
 }
 
