@@ -14,7 +14,9 @@ import test_levels
 
 SLOW = {"labels_of_a_transformer", "labels_of_a_convolutional_network", "labels_of_an_lstm", "labels_of_four_lengths_in_turn",
         "labels_of_growing_lengths", "labels_with_accumulation", "labels_of_kinds_of_steps"}
-LANDING = {"labels_of_a_session_between_windows", "labels_of_an_mlp"}
+LANDING = {"labels_of_a_session_between_windows", "labels_of_an_mlp", "allocations_are_seen_where_the_budget_pays"}
+TIMEOUT_S = {"allocations_are_seen_where_the_budget_pays": 400}  # windows are paid for first
+ALONE = {"allocations_are_seen_where_the_budget_pays"}  # by the job's own steps
 RIGHT = 0.99  # of byte·time, in category and operator
 FORMATS = ("jsonl", "csv", "torch-timeline", "torch-raw", "torch-snapshot", "perfetto", "chrome", "pprof", "folded", "openmetrics", "sqlite", "html")
 
@@ -81,6 +83,28 @@ def check_page(full, folder):
     mt.check(cnt > 20 * len(seen) and wrong <= (1 - RIGHT) * live, f"{wrong} of {live} bytes in {cnt} moments")
 
 
+def check_counters(full, path, folder):
+    """Counters of chrome and perfetto go on between windows, with learned categories; the report's series goes on with true bytes."""
+    rep = mt.report(path)
+    seen = rep["sampling"]["seen"]
+    trace = json.loads((folder / "out.chrome").read_text())
+    events = trace["traceEvents"]
+    counters = [(trace["baseTimeNanoseconds"] + round(e["ts"] * 1000), e["args"]) for e in events if e["ph"] == "C" and e["name"] == "cpu memory"]
+    counters = [c for c in counters if any(begin < c[0] < until for begin, until in seen)]
+    wrong = live = 0
+    for (_, got), truth in zip(counters, compositions(full, [t for t, _ in counters]), strict=True):
+        wrong += sum(abs(got.get(c, 0) - truth.get(c, 0)) for c in got.keys() | truth.keys() if c) / 2
+        live += sum(got.values())
+    slices = [e for e in events if e.get("cat") == "gap" and e["name"] == "only allocations traced"]
+    mt.note(f"chrome: {len(counters)} counters between windows, {wrong / max(live, 1):.2%} of their bytes have another category")
+    mt.check(len(counters) > 20 * len(seen) and wrong <= (1 - RIGHT) * live, f"{wrong} of {live} bytes in {len(counters)} counters")
+    mt.check(len(slices) == len(seen), f"{len(slices)} slices of gaps, {len(seen)} gaps")
+    cpu = test_levels.cpu_of(rep)["series"]
+    points = [p for p in cpu["points"] if any(begin < p[0] and p[0] + cpu["bucket_ns"] < until for begin, until in seen)]
+    highest = {t: max((sum(args.values()) for at, args in counters if t + 1000 < at < t - 1000 + cpu["bucket_ns"]), default=0) for t, _, _ in points}
+    mt.check(points and all(most >= highest[t] for t, most, _ in points), f"series {points[:3]}, counters {list(highest.items())[:3]}")
+
+
 def held(path, time_ns, start_ns, *options):
     rep = json.loads(mt.ok(mt.memtrace("report", path, "--at", f"{(time_ns - start_ns) / 1e9:.9f}s", "--by", "category", "--json", *options)).stdout)
     return {row["name"]: row["bytes"] for row in rep["by"]["category"]}, rep["moment"]
@@ -122,6 +146,7 @@ def check_labels(job, *args, steps=80, every=12):
         got = json.loads(out)
         learned = check_views(path, d)
         check_page(full, d)
+        check_counters(full, path, d)
         check_moments(full, path)
         mt.check("learned" not in mt.report(watched)["sampling"], "where allocations are not seen nothing is learned")
     mt.note(f"{got['blocks']} blocks: {got['label']:.2%} have a label, category right {got['category']:.2%}, operator {got['op']:.2%}, module {got['module']:.2%}; wrong: "
@@ -177,3 +202,20 @@ def test_labels_of_a_session_between_windows():
         learned = check_views(path, d)
     mt.note(f"{ {k: v for k, v in learned.items() if k not in ('ops', 'devices')} }")
     mt.check(learned["steps"] > 10 and learned["share"] > 0.9 and learned["checks"] >= 2 and learned["mismatch"] < 0.02, f"{learned}")
+
+
+def test_allocations_are_seen_where_the_budget_pays():
+    """Nobody asked for them: steps are only watched until a window has shown what they would take, and then they are seen, and learned."""
+    with mt.scratch() as d, mt.job("transformer", "--batch", "16") as job:
+        path = d / "auto.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--max-overhead", "50", "--steps", "2", "--every", "4s") as tracer:
+            test_levels.wait_for_gap(job, 1)
+            mt.wait_until(lambda: not test_levels.has_probe(job, mt.NEW), "a first gap without them", 30)
+            test_levels.wait_for_gap(job, 1)
+            mt.check(test_levels.has_probe(job, mt.NEW), "what allocates keeps its probes from the second window on")
+            test_levels.wait_for_gap(job, 2)
+            mt.finish(tracer, path)
+        sampling = mt.report(path)["sampling"]
+    mt.note(f"{test_levels.brief(sampling)}; learned: {sampling['learned']['share']:.1%}, {len(sampling['seen'])} of {len(sampling['gaps'])} gaps seen")
+    mt.check(0 < sampling["price_ratio"] <= 0.55, f"{sampling}")
+    mt.check(0 < len(sampling["seen"]) < len(sampling["gaps"]) and sampling["learned"]["share"] > 0.9 and sampling["learned"]["checks"], f"{sampling}")

@@ -59,7 +59,7 @@ static void one_step(struct job *j, enum paid_step what, double slow)
 	j->probe_ns += bare * j->mark / (j->sees_blocks ? PAID_CALIBRATED : PAID_MARKS);
 	j->probe_ns += (took - bare * (1 + j->mark)) / PAID_CALIBRATED;
 	j->now += (uint64_t)took;
-	paid__step(&j->paid, what, (uint64_t)took, j->now);
+	paid__step(&j->paid, what, (uint64_t)took, 0, j->now);
 	if (!j->mark || j->now < j->read_ns + SEC)
 		return;
 	j->read_ns = j->now;
@@ -256,23 +256,50 @@ static void a_price_stands(void **state)
 	(void)state;
 	paid__change(&p, false, now);
 	for (int i = 0; i < 50; i++)
-		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+		paid__step(&p, PAID_WATCHED, 20 * MS, 0, now += 20 * MS);
 	for (int i = 0; i < 10; i++)
-		paid__step(&p, PAID_TRACED, 30 * MS, now += 30 * MS);
+		paid__step(&p, PAID_TRACED, 30 * MS, 0, now += 30 * MS);
 	paid__change(&p, true, now);
 	for (int i = 0; i < 80; i++)
-		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+		paid__step(&p, PAID_WATCHED, 20 * MS, 0, now += 20 * MS);
 	lost = paid__last(&p);
 	assert_true(fabs(lost - 100.0 * MS) < 1);
 	for (int i = 0; i < 500; i++)
-		paid__step(&p, PAID_WATCHED, 40 * MS, now += 40 * MS);
+		paid__step(&p, PAID_WATCHED, 40 * MS, 0, now += 40 * MS);
 	assert_true(paid__last(&p) == lost);
 	assert_true(paid__step_ns(&p) == 40.0 * MS);
 	paid__change(&p, false, now);
 	assert_true(p.lost_ns == lost);
 	for (int i = 0; i < 10; i++)
-		paid__step(&p, PAID_TRACED, 50 * MS, now += 50 * MS);
+		paid__step(&p, PAID_TRACED, 50 * MS, 0, now += 50 * MS);
 	assert_true(fabs(paid__last(&p) - 100.0 * MS) < 1);
+}
+
+/* 40 allocations and frees in 20 ms, each of 2 us by calibration: twice that is 160 us of 20.16 ms. */
+static void what_blocks_would_take(void **state)
+{
+	struct paid p = { 0 };
+	uint64_t now = SEC;
+
+	(void)state;
+	paid__change(&p, false, now);
+	assert_true(paid__of_blocks(&p, 2000) == 0);
+	for (int i = 0; i < 50; i++)
+		paid__step(&p, PAID_WATCHED, 20 * MS, 0, now += 20 * MS);
+	paid__step(&p, PAID_BESIDE, 30 * MS, 17, now += 30 * MS); /* half of them were seen */
+	assert_true(paid__of_blocks(&p, 2000) == 0);
+	for (int i = 0; i < 3; i++)
+		paid__step(&p, PAID_TRACED, 30 * MS, 40, now += 30 * MS);
+	paid__change(&p, true, now);
+	assert_true(paid__of_blocks(&p, 2000) == 0); /* what the job uses of a CPU is not known yet */
+	paid__read(&p, &(struct paid_read){ .ts_ns = now + SEC, .cpu_ns = SEC });
+	assert_true(paid__of_blocks(&p, 2000) == 0);
+	paid__read(&p, &(struct paid_read){ .ts_ns = now + 2 * SEC, .cpu_ns = 2 * SEC });
+	assert_true(fabs(paid__of_blocks(&p, 2000) - 0.16 / 20.16) < 1e-9);
+	paid__read(&p, &(struct paid_read){ .ts_ns = now + 3 * SEC, .cpu_ns = 2 * SEC }); /* half of the time it waits */
+	assert_true(fabs(paid__of_blocks(&p, 2000) - 0.16 / 10.16) < 1e-9);
+	paid__change(&p, false, now);
+	assert_true(paid__of_blocks(&p, 2000) == 0); /* of the window before */
 }
 
 static void what_becomes_dear_comes_less_often(void **state)
@@ -414,11 +441,11 @@ static void probes_cost_what_calibration_says_at_least(void **state)
 	for (int i = 0; i < 3; i++) {
 		paid__change(&p, false, now);
 		for (int k = 0; k < 100; k++)
-			paid__step(&p, PAID_TRACED, 10 * MS, now += 10 * MS);
+			paid__step(&p, PAID_TRACED, 10 * MS, 0, now += 10 * MS);
 		paid__change(&p, true, now);
 		read_counters(&p, probe_ns += 200 * MS, cpu_ns += SEC, now + 1);
 		for (int k = 0; k < 100; k++)
-			paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+			paid__step(&p, PAID_WATCHED, 20 * MS, 0, now += 20 * MS);
 		read_counters(&p, probe_ns, cpu_ns += 2 * SEC, now);
 	}
 	assert_true(paid__last(&p) < 0);
@@ -435,22 +462,22 @@ static void a_still_job_may_tell_of_steps(void **state)
 	(void)state;
 	paid__change(&p, false, now);
 	for (int i = 0; i < 50; i++)
-		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+		paid__step(&p, PAID_WATCHED, 20 * MS, 0, now += 20 * MS);
 	for (int i = 0; i < 10; i++)
-		paid__step(&p, PAID_TRACED, 30 * MS, now += 30 * MS);
+		paid__step(&p, PAID_TRACED, 30 * MS, 0, now += 30 * MS);
 	paid__change(&p, true, now);
 	for (int i = 0; i < 80; i++)
-		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+		paid__step(&p, PAID_WATCHED, 20 * MS, 0, now += 20 * MS);
 	paid__still(&p, now);
 	lost = paid__last(&p);
 	all = paid__all(&p, now);
 	steps = p.steps;
 	for (int i = 0; i < 500; i++)
-		paid__step(&p, PAID_BESIDE, 25 * MS, now += 25 * MS);
+		paid__step(&p, PAID_BESIDE, 25 * MS, 0, now += 25 * MS);
 	assert_int_equal(p.steps, steps);
 	assert_true(paid__last(&p) == lost && paid__all(&p, now) == all);
 	paid__change(&p, false, now);
-	paid__step(&p, PAID_TRACED, 30 * MS, now += 30 * MS);
+	paid__step(&p, PAID_TRACED, 30 * MS, 0, now += 30 * MS);
 	assert_int_equal(p.steps, 1);
 }
 
@@ -509,6 +536,7 @@ int main(void)
 		cmocka_unit_test(dear_marks_are_paid_for),
 		cmocka_unit_test(a_price_stands),
 		cmocka_unit_test(probes_cost_what_calibration_says_at_least),
+		cmocka_unit_test(what_blocks_would_take),
 		cmocka_unit_test(what_becomes_dear_comes_less_often),
 		cmocka_unit_test(rare_long_steps_are_not_its_price),
 		cmocka_unit_test(all_of_the_time_may_be_lost),

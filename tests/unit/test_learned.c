@@ -489,9 +489,11 @@ static void a_report_says_what_there_was_no_room_for(void **state)
 	assert_true(says(view_report_json, "\"no_room\": 500,"));
 }
 
-/* Steps that were seen in part, while probes went or came, have no labels; at rest nothing is kept, whatever had some. */
+/* Steps that were seen in part, while probes went or came, have no labels; what was learned stays. */
 static void what_is_only_watched_has_no_labels(void **state)
 {
+	uint64_t steps;
+
 	(void)state;
 	to_window();
 	job_step(false);
@@ -500,39 +502,39 @@ static void what_is_only_watched_has_no_labels(void **state)
 	for (int i = 0; i < 5; i++)
 		job_step(true);
 	learned_reported = 0;
+	steps = report()->sampling.learned.steps;
 	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 2);
 	for (int i = 0; i < 3; i++)
 		job_step(false);
 	assert_false(learned_reported);
 	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 2);
-	assert_null(m->learned);
-	assert_false(report()->sampling.learned.is_on);
+	assert_int_equal(report()->sampling.learned.steps, steps);
 	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 2);
 	for (int i = 0; i < 3; i++)
 		job_step(false);
 	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
-	for (int i = 0; i < 5; i++)
-		job_step(true);
 	assert_false(learned_reported);
-	assert_null(m->learned);
+	assert_int_equal(report()->sampling.learned.steps, steps);
 }
 
-/* Where one machine has its allocations seen between windows, the others' rest ends nothing. */
-static void each_machine_rests_at_its_level(void **state)
+/* Where steps were only watched so far, those that were traced are known when allocations are seen, too. */
+static void blocks_that_are_seen_later_have_labels(void **state)
 {
-	const uint32_t other = 1u << EV_MACHINE_SHIFT | PID;
-
 	(void)state;
-	to_window();
-	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_REST, .depth = MT_LEVEL_WATCH, .aux = other, .addr = 1);
-	assert_non_null(m->learned);
-	job_step(false);
-	assert_int_equal(learned_reported, 3);
-	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 2);
-	assert_null(m->learned);
+	for (int i = 0; i < 2; i++) {
+		level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
+		for (int k = 0; k < 5; k++)
+			job_step(true);
+		level(EV_LEVEL_GAP, i ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 2);
+		job_step(false);
+		level(EV_LEVEL_REST, i ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 2);
+		job_step(false);
+		assert_int_equal(!!learned_reported, i);
+		assert_int_equal(report()->sampling.learned.is_on, i);
+	}
 }
 
-/* Where allocations are not seen between windows nothing is kept. */
+/* Where allocations are not seen between windows nothing has a label. */
 static void nothing_is_learned_of_what_is_only_watched(void **state)
 {
 	(void)state;
@@ -562,7 +564,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_report_says_what_is_learned, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_report_says_what_there_was_no_room_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_only_watched_has_no_labels, setup, teardown),
-		cmocka_unit_test_setup_teardown(each_machine_rests_at_its_level, setup, teardown),
+		cmocka_unit_test_setup_teardown(blocks_that_are_seen_later_have_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_learned_of_what_is_only_watched, setup, teardown),
 	};
 

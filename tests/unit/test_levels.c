@@ -321,6 +321,35 @@ static void dear_blocks_go_for_good(void **state)
 	assert_int_equal(reported.depth, MT_LEVEL_WATCH); /* and stays away */
 }
 
+/* Nobody said what is to be seen between windows: allocations, too, where the budget pays for them, and until it does not. */
+static void blocks_come_where_they_fit(void **state)
+{
+	(void)state;
+	l.is_auto = true;
+	open_window(1);
+	end_window(SEC);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH);
+	now.is_priced = now.is_settled = now.blocks_fit = true;
+	budget__price(&l.cadence.budget, 1e9, 1e9);
+	assert_int_equal(turn(SEC), LEVELS_NOTHING); /* not before the next window */
+	assert_int_equal(turn(cadence__next(&l.cadence, &l.window) - now.now_ns), LEVELS_RAISE);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH); /* until then they were not seen */
+	open_window(2);
+	end_window(SEC);
+	assert_int_equal(reported.depth, MT_LEVEL_BLOCKS);
+	now.is_expensive = true;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH);
+	now.is_expensive = now.is_priced = false;
+	close_window(0);
+	now.is_priced = true;
+	budget__price(&l.cadence.budget, 1e7, l.cadence.budget.before_ns);
+	assert_int_equal(turn(cadence__next(&l.cadence, &l.window) - now.now_ns), LEVELS_RAISE);
+	open_window(3);
+	end_window(SEC);
+	assert_int_equal(reported.depth, MT_LEVEL_WATCH); /* once they were too much, for good */
+}
+
 /* At rest without marks. */
 static void be_still(void)
 {
@@ -523,16 +552,27 @@ static void the_clock_stands_still(void **state)
 	assert_int_equal(gaps__clock(&g, 1000), 200);
 	assert_int_equal(gaps__clock(&g, 250), 150);
 	assert_int_equal(gap__seen_ns(&g.v[1], 340), 300); /* not yet */
-	gaps__seen(&g);
+	assert_false(gaps__sees(&g));
+	assert_true(gaps__seen(&g, 330));
+	assert_false(gaps__seen(&g, 335));
+	assert_true(gaps__sees(&g));
 	assert_int_equal(gap__seen_ns(&g.v[1], 340), 340);
 	gaps__blind(&g, 350);
 	gaps__blind(&g, 360);
-	gaps__seen(&g); /* again, but not all of it */
+	assert_false(gaps__seen(&g, 370)); /* again, but not all of it */
+	assert_false(gaps__sees(&g));
 	gaps__end(&g, 400);
+	assert_true(gaps__sees(&g));
 	gaps__blind(&g, 450); /* none is open */
 	assert_true(gaps__begin(&g, 500));
-	gaps__seen(&g);
+	assert_true(gaps__seen(&g, 510));
 	gaps__end(&g, 600);
+	assert_false(gaps__saw(&g, 120, 180));
+	assert_false(gaps__saw(&g, 300, 330)); /* it is not known yet */
+	assert_true(gaps__saw(&g, 325, 335));
+	assert_true(gaps__saw(&g, 340, 360));
+	assert_false(gaps__saw(&g, 350, 400));
+	assert_true(gaps__saw(&g, 520, 530));
 	assert_true(gaps__begin(&g, 700));
 	gaps__blind(&g, 750); /* the window's end, and then nothing */
 	gaps__end(&g, 800);
@@ -824,6 +864,38 @@ static void operators_of_a_gap_are_not_believed(void **state)
 	step();
 	step();
 	assert_int_equal(report()->devs[0].live, 8);
+}
+
+static uint64_t highest_in_series(void)
+{
+	const struct series *s = &report()->devs[0].series;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < s->cnt; i++)
+		most = s->points[i].live_max > most ? s->points[i].live_max : most;
+	return most;
+}
+
+/* Where allocations are seen between windows, live bytes are known, too: the series goes on, and the peak is of traced time. */
+static void series_go_on_where_blocks_are_seen(void **state)
+{
+	for (int sees = 0; sees < 2; sees++) {
+		setup(state);
+		level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+		step();
+		alloc(0x1000, 0x100);
+		step();
+		step();
+		level(EV_LEVEL_GAP, sees ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 1);
+		level(EV_LEVEL_REST, sees ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 1);
+		ts += 10000000;
+		alloc(0x2000, 0x300);
+		ts += 10000000;
+		assert_int_equal(highest_in_series(), sees ? 0x400 : 0x100);
+		assert_int_equal(report()->devs[0].peak, 0x100);
+		teardown(state);
+	}
+	setup(state);
 }
 
 /* Steps of a gap have no peak, whatever was seen of them; the report says where gaps were. */
@@ -1232,6 +1304,7 @@ int main(void)
 		cmocka_unit_test_setup(a_budget_waits_for_the_price, begin_budget),
 		cmocka_unit_test_setup(what_is_wanted_comes_as_soon_as_may_be, begin_budget),
 		cmocka_unit_test_setup(dear_marks_go_between_windows, begin_budget),
+		cmocka_unit_test_setup(blocks_come_where_they_fit, begin_budget),
 		cmocka_unit_test_setup(dear_blocks_go_for_good, begin_budget),
 		cmocka_unit_test_setup(what_comes_new_keeps_no_window_away, begin_budget),
 		cmocka_unit_test_setup(what_cannot_go_is_known, begin_budget),
@@ -1255,6 +1328,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(at_level_blocks_nothing_is_carried, setup, teardown),
 		cmocka_unit_test_setup_teardown(operators_of_a_gap_are_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(steps_of_a_gap_have_no_peak, setup, teardown),
+		cmocka_unit_test_teardown(series_go_on_where_blocks_are_seen, teardown),
 		cmocka_unit_test_setup_teardown(live_is_never_above_the_peak, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_gap_of_a_process_that_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_price_is_that_of_steps, setup, teardown),

@@ -68,7 +68,9 @@ static void test_own_budget(void **state)
 	assert_int_equal(parse(&o, "-p 42 --max-overhead 2", &e), 0);
 	assert_true(!o.is_budget_own && o.max_overhead == 0.02);
 	assert_int_equal(parse(&o, "record -p 42 --max-overhead 2 --between blocks", &e), 0);
-	assert_true(o.max_overhead == 0.02 && o.between_blocks);
+	assert_true(o.max_overhead == 0.02 && o.between == BETWEEN_BLOCKS);
+	assert_true(parse(&o, "record -p 42 --steps 3 --every 9s --between auto", &e) < 0 && strstr(e.msg, "--max-overhead"));
+	assert_true(parse(&o, "record -p 42 --between all", &e) < 0 && strstr(e.msg, "watch, blocks or auto"));
 	assert_int_equal(parse(&o, "record -p 42 --max-overhead 2 --align 1000", &e), 0);
 	assert_true(o.align_steps == 1000 && !o.align_ns);
 	assert_int_equal(parse(&o, "record -p 42 --steps 3 --every 10s --align 30s", &e), 0);

@@ -310,13 +310,13 @@ static void test_named(void **state)
 static void test_named_as_early_as_can_be(void **state)
 {
 	(void)state;
-	assert_int_equal(leaks_after(GROWTH_WINDOWS_MIN, &(struct habit){ .leaks = true, .stays = true })->total, 1);
+	assert_int_equal(leaks_after(REPORT_GROWTH_WINDOWS, &(struct habit){ .leaks = true, .stays = true })->total, 1);
 }
 
 static void test_too_few_windows(void **state)
 {
 	(void)state;
-	assert_int_equal(leaks_after(GROWTH_WINDOWS_MIN - 1, &(struct habit){ .leaks = true, .stays = true })->total, 0);
+	assert_int_equal(leaks_after(REPORT_GROWTH_WINDOWS - 1, &(struct habit){ .leaks = true, .stays = true })->total, 0);
 }
 
 /* What has the same everywhere could be another block: it is named, and not sure. */

@@ -143,9 +143,13 @@ static void growth_in_gaps_is_not_said(void **state)
 	l = line_of(&v, VERDICT_GROWTH);
 	assert_non_null(strstr(l->text, "6 of 100 steps were traced"));
 	assert_non_null(strstr(l->next, "memtrace record -p"));
-	f.r.sampling.learned.is_on = 1;
+	gap = (struct report_gap){ .begin_ns = 10, .end_ns = 20, .seen_ns = 20 };
+	f.r.sampling.windows = REPORT_GROWTH_WINDOWS - 1;
 	v = judged();
-	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "No tensors grow, in 100 steps.");
+	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, "6 of 100 steps were traced"));
+	f.r.sampling.windows++;
+	v = judged();
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "No tensors grow, in 6 traced steps.");
 }
 
 /* RSS as of two windows, and between them: a moment that came and went is told, what stays or grows on is another matter. */
@@ -1604,7 +1608,7 @@ static void set_held(struct point *held, struct point *live, size_t cnt)
 
 static void holes_of_the_allocator(void **state)
 {
-	struct point held[12], live[12];
+	struct point held[12] = { 0 }, live[12] = { 0 };
 
 	(void)state;
 	set_held(held, live, 12);

@@ -339,9 +339,13 @@ static int has_windows(const struct options *o, struct err *err)
 {
 	bool has_budget = o->max_overhead > 0;
 
-	if (!has_budget && (!o->steps != !o->every_ns || (o->between_blocks && !o->every_ns))) {
+	if (!has_budget && o->between == BETWEEN_AUTO) {
+		err_set(err, -EINVAL, "--between auto goes by the budget: --max-overhead is missing");
+		return err_hint(err, "--max-overhead 2 --between auto, or --between blocks");
+	}
+	if (!has_budget && (!o->steps != !o->every_ns || (o->between == BETWEEN_BLOCKS && !o->every_ns))) {
 		err_set(err, -EINVAL, "%s needs %s", o->steps ? "--steps" : o->every_ns ? "--every" : "--between",
-			o->steps || o->between_blocks ? "--every or --max-overhead" : "--steps");
+			o->steps || o->between == BETWEEN_BLOCKS ? "--every or --max-overhead" : "--steps");
 		return err_hint(err, "--steps 3 --every 60s traces three whole steps a minute");
 	}
 	if ((o->align_steps || o->align_ns) && !has_budget && !o->every_ns) {

@@ -65,7 +65,7 @@ struct options {
 	uint64_t min_size, ring_size, duration_ns, max_loss;
 	uint64_t every_ns; /* --every: with --steps of the tracing commands; 0: not given */
 	uint64_t align_steps, align_ns; /* --align of the tracing commands: one of them, or none */
-	int between_blocks; /* --between blocks */
+	enum { BETWEEN_DEFAULT, BETWEEN_WATCH, BETWEEN_BLOCKS, BETWEEN_AUTO } between;
 	double max_overhead; /* share of the time, 0: no limit */
 	int has_max_overhead; /* it was given, `none` too */
 	int is_budget_own; /* not asked for: a default (options.c) */

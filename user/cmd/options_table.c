@@ -270,10 +270,11 @@ static int on_every(struct options *o, const char *value, struct err *err)
 
 static int on_between(struct options *o, const char *value, struct err *err)
 {
-	o->between_blocks = !strcmp(value, "blocks");
-	if (!o->between_blocks && strcmp(value, "watch"))
-		return err_set(err, -EINVAL, "unknown level '%.100s': watch or blocks", value);
-	return 0;
+	o->between = !strcmp(value, "watch")  ? BETWEEN_WATCH :
+		     !strcmp(value, "blocks") ? BETWEEN_BLOCKS :
+		     !strcmp(value, "auto")   ? BETWEEN_AUTO :
+						BETWEEN_DEFAULT;
+	return o->between ? 0 : err_set(err, -EINVAL, "unknown level '%.100s': watch, blocks or auto", value);
 }
 
 static int on_traced_steps(struct options *o, const char *value, struct err *err)
@@ -683,8 +684,9 @@ const struct option_def option_defs[] = {
 	  "--max-overhead: at least", TRACING, on_every },
 	{ "--align", 0, "R", "windows begin at steps whose number is a multiple of R, so that all ranks of a job trace the "
 	  "same ones, or with a unit (30s) at multiples of that by the wall clock (docs/sampling.md)", TRACING, on_align_to },
-	{ "--between", 0, "LEVEL", "what is seen between two windows: watch (steps, the driver's memory, names; the default) "
-	  "or blocks (also allocations and frees; with --max-overhead only as long as they take half of it at most)",
+	{ "--between", 0, "LEVEL", "what is seen between two windows: watch (steps, the driver's memory, names), blocks (also "
+	  "allocations and frees; with --max-overhead only as long as they take half of it at most) or auto (blocks where "
+	  "--max-overhead pays for them, else watch; the default of record, of others it is watch)",
 	  TRACING, on_between },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
 	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR | PS, on_no_color },

@@ -28,6 +28,17 @@ static unsigned catches(const struct options *o)
 	return !o->no_names && has_allocs && !has_all ? MT_STACKS_CATCH : 0;
 }
 
+/*
+ * A live view does not change between windows, and would have nothing of it. Of malloc's blocks traced steps do not tell what
+ * seeing all would take: small ones are hit, and not reported.
+ */
+static int is_between_auto(const struct options *o)
+{
+	int is_default = o->cmd == CMD_RECORD && o->between == BETWEEN_DEFAULT && !(o->sources & SRC_HOST);
+
+	return o->max_overhead > 0 && (o->between == BETWEEN_AUTO || is_default);
+}
+
 void session_opts_from(struct session_opts *so, const struct options *o)
 {
 	*so = (struct session_opts){
@@ -56,7 +67,8 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.is_budget_own = o->is_budget_own,
 		.cadence = { .steps = o->steps ? o->steps : STEPS_TRACED_DEFAULT, .every_ns = o->every_ns,
 			     .align_steps = o->align_steps, .align_ns = o->align_ns },
-		.between = o->between_blocks ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH,
+		.between = o->between == BETWEEN_BLOCKS ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH,
+		.is_between_auto = is_between_auto(o),
 		.force_perf = o->force_perf,
 		.record_path = o->out,
 		.how = outputs_of(o),

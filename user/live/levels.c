@@ -156,6 +156,8 @@ static enum levels_do levels__wait(struct levels *l, const struct levels_seen *s
 	l->is_still = l->is_change = false;
 	l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
 	*ret = levels__event(l, seen, EV_LEVEL_GAP, l->between);
+	if (l->is_auto && seen->blocks_fit)
+		l->between = MT_LEVEL_BLOCKS;
 	return LEVELS_RAISE;
 }
 
@@ -163,10 +165,12 @@ static enum levels_do levels__rest(struct levels *l, const struct levels_seen *s
 {
 	if (seen->is_setting)
 		return LEVELS_NOTHING;
-	if (levels__blocks_are_expensive(l, seen))
+	if (levels__blocks_are_expensive(l, seen)) {
 		l->between = MT_LEVEL_WATCH;
-	else if (!seen->is_new)
+		l->is_auto = false;
+	} else if (!seen->is_new) {
 		return levels__wait(l, seen, ret);
+	}
 	if (l->cadence.budget.share > 0) { /* this costs time, too */
 		l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
 		l->is_change = true;

@@ -35,6 +35,7 @@ enum levels_at { LEVELS_UP, LEVELS_WINDOW, LEVELS_DOWN, LEVELS_RESTING };
 struct levels {
 	struct cadence cadence; /* if it is not on, nothing here is used */
 	enum mt_level between; /* with a budget: blocks, until that takes too much of it */
+	bool is_auto; /* … or watch, until blocks fit it; once they were too much, for good */
 	enum levels_at at; /* UP at first: all probes are being set */
 	struct cadence_window window;
 	uint64_t number, due_ns, reported_ns; /* of windows; when the next one is due; when the state was last reported */
@@ -60,6 +61,7 @@ struct levels_seen {
 	bool is_priced;	   /* the last window's cost is known as well as it will be */
 	bool is_expensive;	   /* what is set between windows takes a large part of the budget, … */
 	bool is_settled;   /* … and that is known from steps since the last window */
+	bool blocks_fit;   /* allocations and frees could be seen between windows, too */
 	uint64_t wall_ns, step_no; /* for --align, as in cadence.h */
 	double step_ns;
 	uint8_t state;	   /* as the model has it, of window `window` */

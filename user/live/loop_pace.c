@@ -34,11 +34,13 @@ void loop_pace__open(struct loop_pace *p)
 	p->fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
 }
 
-void loop_pace__turn(struct loop_pace *p, bool is_at_rest, struct usage *usage, struct naming *naming)
+void loop_pace__turn(struct loop_pace *p, bool is_idle, bool is_at_rest, struct usage *usage, struct naming *naming)
 {
-	uint64_t every_ns = (is_at_rest ? DRAIN_REST_MS : DRAIN_MS) * 1000000ull;
+	uint64_t every_ns = (is_idle ? DRAIN_REST_MS : DRAIN_MS) * 1000000ull;
 
-	if (is_at_rest == p->is_at_rest || timer_set(p->fd, every_ns, every_ns) < 0)
+	if (is_idle != p->is_idle && timer_set(p->fd, every_ns, every_ns) == 0)
+		p->is_idle = is_idle;
+	if (is_at_rest == p->is_at_rest)
 		return;
 	p->is_at_rest = is_at_rest;
 	usage->is_seldom = is_at_rest;

@@ -247,7 +247,7 @@ static void session__on_timer(struct session *s)
 	gpu_counters__turn(&s->gpu_counters, 0);
 	probing__turn_idle(s->probing);
 	session__turn_windows(s);
-	loop_pace__turn(&s->pace, windows__are_idle(&s->windows), &s->usage, s->naming);
+	loop_pace__turn(&s->pace, windows__are_idle(&s->windows), windows__are_sparing(&s->windows), &s->usage, s->naming);
 }
 
 /* Reads the counters, shortly before they are shown. */
@@ -430,7 +430,7 @@ static int session__init_follow(struct session *s, struct err *err)
 	s->gpu_counters = (struct gpu_counters){ .followed = &s->followed, .tell = s->tell };
 	r = probing__new(&s->probing, &(struct probing_env){
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
-			  .by_windows = o->between == MT_LEVEL_WATCH && (o->cadence.every_ns || o->max_overhead > 0),
+			  .by_windows = o->cadence.every_ns || o->max_overhead > 0,
 			  .classes = keeper__insn_classes(s->keeper) },
 		.all = o->all,
 		.quiet = o->quiet,
@@ -505,7 +505,8 @@ static int session__init(struct session *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->nvml = o->sources & SRC_SEGMENTS ? nvml__open() : NULL;
-	s->windows = (struct windows){ .levels = { .cadence = o->cadence, .between = o->between }, .probing = s->probing,
+	s->windows = (struct windows){ .levels = { .cadence = o->cadence, .between = o->between,
+					     .is_auto = o->is_between_auto }, .probing = s->probing,
 				       .followed = &s->followed, .model = s->stream.model, .tell = s->tell,
 				       .start_ns = s->start_ns, .is_quiet = o->quiet, .is_own = !!o->is_budget_own };
 	s->windows.levels.cadence.budget.share = s->windows.overhead.limit = o->max_overhead;

@@ -51,6 +51,7 @@ struct session_opts {
 	/* Windows of traced steps, with `between` set until the next; without windows and budget everything is traced. */
 	struct cadence cadence;
 	enum mt_level between;
+	int is_between_auto; /* … which becomes MT_LEVEL_BLOCKS where that fits the budget */
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
 	struct outfile_how how;  /* how it and others are written */

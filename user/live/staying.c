@@ -85,4 +85,5 @@ void staying__tell(struct staying *s, const struct tell *tell, uint64_t ts_ns)
 							  .flags = heap_print__is_alike(&s->then[i].print) ? EV_STAYED_ALIKE :
 													     0 });
 	}
+	s->cnt = 0; /* behind the next window allocations may be seen */
 }

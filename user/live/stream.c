@@ -242,7 +242,9 @@ int stream__open(struct stream *st, const struct session_opts *o, struct err *er
 				    .ctx = o->ctx };
 	int r;
 
-	*st = (struct stream){ .model_opts.classes = o->classes, .detach_ns = UINT64_MAX };
+	*st = (struct stream){ .model_opts = { .classes = o->classes,
+					       .learns_nothing = o->between < MT_LEVEL_BLOCKS && !o->is_between_auto },
+			       .detach_ns = UINT64_MAX };
 	st->names = names__new();
 	if (!st->names)
 		return err_set(err, -ENOMEM, "out of memory");

@@ -22,7 +22,8 @@
 #define PRICE_LEAST 0.5
 #define HIGH_STEP_BYTES (16u << 20) /* a new high-water mark counts if it exceeds the last one by this much */
 #define EXPENSIVE_PART 4 /* of the budget: marks of steps that take more are removed, too, between windows */
-#define EXPENSIVE_BLOCKS_PART 2 /* … and allocations, where what is set between windows takes more */
+#define EXPENSIVE_BLOCKS_PART 2 /* … and allocations, where what is set between windows takes more, … */
+#define FITTING_BLOCKS_PART 3	/* … and come where nobody asked for them, if that would take less than this part */
 
 /* Steps and pid are of the process with most steps; else the pid of any followed one, for its machine; else ours. */
 static void windows__see(const struct windows *w, struct levels_seen *ret)
@@ -95,6 +96,11 @@ bool windows__are_idle(const struct windows *w)
 	return windows__are_on(w) && windows__are_at_rest(w) && w->levels.between == MT_LEVEL_WATCH;
 }
 
+bool windows__are_sparing(const struct windows *w)
+{
+	return windows__are_idle(w) || (windows__are_on(w) && windows__are_at_rest(w) && w->levels.cadence.budget.share > 0);
+}
+
 bool windows__are_at_rest(const struct windows *w)
 {
 	return w->levels.at == LEVELS_RESTING;
@@ -125,7 +131,7 @@ static double percent_above(double share)
 	return fmin(100, ceil(percent / unit) * unit);
 }
 
-static void windows__say_blocks_go(struct windows *w)
+static void windows__say_blocks_go(const struct windows *w)
 {
 	const struct budget *b = &w->levels.cadence.budget;
 	char text[240];
@@ -134,6 +140,19 @@ static void windows__say_blocks_go(struct windows *w)
 		 "%.3g %%: from now on steps are only watched there; to see them: --max-overhead %g, or --steps and --every "
 		 "instead", 100 * b->watch, 100 * b->share, percent_above(EXPENSIVE_BLOCKS_PART * b->watch));
 	windows__say(w, text);
+}
+
+/* Where nobody asked for one of both, nobody has to know. */
+static void windows__say_between(const struct windows *w, bool is_auto)
+{
+	const struct budget *b = &w->levels.cadence.budget;
+
+	if (w->levels.between == MT_LEVEL_WATCH && !is_auto)
+		windows__say_blocks_go(w);
+	else
+		log_debug("from now on %s between windows: marks take %.3g %%, allocations and frees some %.3g %%",
+			  w->levels.between == MT_LEVEL_BLOCKS ? "allocations are seen" : "steps are only watched",
+			  100 * b->watch, 100 * model__share_of_blocks(w->model));
 }
 
 /* One window is more than the budget can ever pay for, or nothing is left for windows. */
@@ -155,6 +174,16 @@ static void windows__give_up(struct windows *w)
 	windows__say(w, text);
 }
 
+/*
+ * By the last window that had traced steps: without these nothing can be learned. Marks are then priced as allocations are.
+ */
+static bool blocks_fit(const struct windows *w, const struct paid *paid)
+{
+	double share = model__share_of_blocks(w->model), marks = paid->watch * PAID_CALIBRATED / PAID_MARKS;
+
+	return share > 0 && marks > 0 && (marks + share) * FITTING_BLOCKS_PART < w->levels.cadence.budget.share;
+}
+
 /* The model is some 50 ms behind: its figures are of the last window only once it has handled the end of that window. */
 static bool windows__price(struct windows *w, const struct levels_seen *seen)
 {
@@ -170,6 +199,8 @@ static bool windows__price(struct windows *w, const struct levels_seen *seen)
 		w->is_expensive = paid->watch * EXPENSIVE_BLOCKS_PART > b->share;
 	else
 		w->is_expensive = paid->watch * EXPENSIVE_PART > b->share && !w->levels.cadence.align_steps;
+	if (paid->traced_steps)
+		w->blocks_fit = blocks_fit(w, paid);
 	b->watch = w->levels.is_still ? paid->left : paid->watch;
 	if (w->levels.is_still) /* marks are set for a window, and until its cost is known */
 		lost_ns += paid__marks_beside(paid, now_ns());
@@ -285,7 +316,7 @@ bool windows__turn(struct windows *w)
 {
 	struct levels_seen seen;
 	struct event ev;
-	enum mt_level between = w->levels.between;
+	struct levels before = w->levels;
 	enum levels_do what;
 	int is_first, r;
 
@@ -295,11 +326,12 @@ bool windows__turn(struct windows *w)
 	w->is_low = levels__is_low(&w->levels, &seen);
 	seen.is_priced = windows__price(w, &seen);
 	seen.is_expensive = w->is_expensive;
+	seen.blocks_fit = w->blocks_fit;
 	windows__look(w);
 	is_first = !w->levels.window.begin_ns; /* from the very beginning no step is whole */
 	what = levels__turn(&w->levels, &seen, &ev);
-	if (w->levels.between != between)
-		windows__say_blocks_go(w);
+	if (w->levels.between != before.between)
+		windows__say_between(w, before.is_auto);
 	if (is_first)
 		ev.ts_ns = w->start_ns;
 	if (what != LEVELS_NOTHING && ev.kind)

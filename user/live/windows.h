@@ -28,6 +28,7 @@ struct windows {
 	uint64_t start_ns; /* of the session */
 	struct overhead overhead; /* of what is set where windows do not make up for it */
 	bool is_expensive; /* marks of steps */
+	bool blocks_fit;   /* as of the last window that has a price */
 	bool is_low; /* levels__is_low, as of the latest turn */
 	bool is_quiet, is_reported; /* the latter: it was said that there will be no more windows */
 	bool is_reported_expensive; /* reported: a budget of our own is not held */
@@ -51,6 +52,8 @@ bool windows__have_all(const struct windows *w); /* all steps are traced, or the
 /* Only marks of steps have probes, and that is intended. */
 bool windows__are_at_rest(const struct windows *w);
 bool windows__are_idle(const struct windows *w); /* … and there are windows, with only the marks between them */
+/* Nothing but the budget's next window is waited for: what else memtrace does to the job is to be little. */
+bool windows__are_sparing(const struct windows *w);
 /*
  * Once a second or more often. True: what stays set took more than a requested budget, for several seconds in a row, and no
  * pause will make up for it: detach. A default budget is only reported, once.

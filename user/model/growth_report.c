@@ -83,7 +83,7 @@ static bool growing_place__judge(struct growing_place *s, const struct growth_cl
 	s->warm = warm = warm_points(used);
 	if (c->tick < least || used < warm + TREND_POINTS_MIN)
 		return false;
-	if (c->windows && c->windows < GROWTH_WINDOWS_MIN)
+	if (c->windows && c->windows < REPORT_GROWTH_WINDOWS)
 		return false;
 	/* nearly all rows end here */
 	if (s->settled.low_cnt[used - 1] < s->settled.low_cnt[warm] + GROWTH_BLOCKS_MIN ||

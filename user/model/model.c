@@ -38,6 +38,7 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->timeline_nodes = opts && opts->timeline && opts->timeline_nodes;
 	m->scans = SCANS_START;
 	m->classes = opts ? opts->classes : CLASSES_COMPAT;
+	m->learns_nothing = opts && opts->learns_nothing;
 	m->was_freed = opts ? opts->was_freed : NULL;
 	m->was_freed_ctx = opts ? opts->was_freed_ctx : NULL;
 	procs__init(&m->procs, 0, 0);

@@ -41,6 +41,7 @@ struct model_opts {
 	int timeline_ops; /* also TL_OP and TL_REGION* */
 	int timeline_nodes; /* also TL_NODE, TL_FINAL and TL_NAME */
 	enum classes classes;
+	int learns_nothing; /* from traced steps, for what is allocated between them: that is not seen, or not asked for */
 	/* Blocks that lived at the last model__mark, when they end. May be NULL. */
 	void (*was_freed)(void *ctx, const struct model_was *was);
 	void *was_freed_ctx;
@@ -77,6 +78,8 @@ struct model_live model__live(const struct model *m);
 int model__peak(const struct model *m, unsigned n, uint8_t *ret_dev, uint64_t *ret_peak);
 /* ns that the probes took so far by calibration, and that all followed processes used since each one's first EV_CPU. */
 void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns);
+/* The share of its CPU time that the job would lose if allocations and frees were seen in each step (model/core/paid.h). */
+double model__share_of_blocks(const struct model *m);
 /*
  * Blocks of what grows in a process: of up to MODEL_GROWING_SETS growing places (docs/leaks.md), the largest first. By address;
  * malloc'ed. 0; -ENOMEM.

@@ -175,7 +175,7 @@ bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary)
 {
 	const struct sampler *s = m->levels.cnt ? model__sampler(m, pid) : NULL;
 
-	if (!s || (s->has_rested && !s->rests_blind))
+	if (!s)
 		return true;
 	if (is_boundary)
 		return s->state == EV_LEVEL_TRACED || (s->state == EV_LEVEL_TAIL && s->since_ns == m->now_ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Labels for allocations of untraced steps, learned from traced ones: of which process, when, and the report. At levels that
- * do not see allocations between windows there is nothing to label: steps seen in part while probes go or come get no labels,
- * and once all machines rest at such a level nothing is kept, until one rests at another.
+ * do not see allocations between windows there is nothing to label, and steps seen in part while probes go or come get no
+ * labels; but traced steps are learned from all the same, for a later level.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,16 +48,6 @@ static struct learned_what what_of(const struct block *b)
 
 /* --- when ------------------------------------------------------------------------------------------------------- */
 
-static void model__learned_end(struct model *m)
-{
-	struct proc *p;
-
-	TAILQ_FOREACH(p, &m->procs.all, all)
-		model__learned_drop(m, p);
-	learned__free(m->learned);
-	m->learned = NULL;
-}
-
 static void model__learned_begin(struct model *m)
 {
 	m->learned = learned__new(m, cat_of, reported);
@@ -67,18 +57,12 @@ static void model__learned_begin(struct model *m)
 
 void model__learned_level(struct model *m, const struct sampler *s)
 {
-	bool runs = true, any = false;
+	bool runs = true;
 	struct proc *p;
 
-	m->learns_not = true;
-	for (size_t i = 0; i < m->levels.cnt; i++) {
+	for (size_t i = 0; i < m->levels.cnt; i++)
 		runs &= m->levels.samplers[i].level >= MT_LEVEL_BLOCKS;
-		any |= m->levels.samplers[i].level >= MT_LEVEL_BLOCKS;
-		m->learns_not &= m->levels.samplers[i].rests_blind;
-	}
-	if (m->learns_not && m->learned)
-		model__learned_end(m);
-	else if (!m->learns_not && !m->learned && any)
+	if (!m->learned && !m->learns_nothing) /* also where nothing is seen in gaps yet: in later ones blocks may be */
 		model__learned_begin(m);
 	if (!m->learned)
 		return;
@@ -107,6 +91,8 @@ void model__learned_step(struct model *m, struct proc *p, bool is_whole, bool is
 	const struct sampler *s = model__sampler(m, p->pid);
 
 	if (!m->learned || !p->listed)
+		return;
+	if (!p->learned && s && s->state < EV_LEVEL_FIRST) /* before the first traced step nothing can have a label */
 		return;
 	if (!p->learned) {
 		p->learned = learned__add(m->learned);
@@ -272,7 +258,7 @@ int model__report_learned(const struct model *m, struct report_learned *ret)
 	int err = -ENOMEM;
 
 	*ret = (struct report_learned){ 0 };
-	if (!l || m->learns_not || !(l->counts.steps + l->counts.unlike))
+	if (!l || !(l->counts.steps + l->counts.unlike))
 		return 0;
 	report_learned__counts(l, ret);
 	sums = malloc(sizeof(l->devs));

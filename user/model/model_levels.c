@@ -163,6 +163,13 @@ static bool model__all_traced(const struct model *m)
 	return true;
 }
 
+/* Allocations are seen in a gap, too: series go on with what lives. */
+static void model__show_live(struct model *m)
+{
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		device__show(m->devs[i], m->now_ns);
+}
+
 /* Of each machine allocations are seen; that is not known where a window has just ended. */
 static void model__settle_seen(struct model *m)
 {
@@ -176,8 +183,8 @@ static void model__settle_seen(struct model *m)
 	}
 	if (is_blind)
 		gaps__blind(&m->gaps, m->now_ns);
-	else if (!is_tail)
-		gaps__seen(&m->gaps);
+	else if (!is_tail && gaps__seen(&m->gaps, m->now_ns))
+		model__show_live(m);
 }
 
 /* With several machines sums count only the time that was traced on all of them. */
@@ -385,11 +392,8 @@ void model__level(struct model *m, const struct event *ev)
 	s->level = ev->depth;
 	s->budget = event_level_share(ev);
 	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
-	if (ev->flags == EV_LEVEL_REST) {
+	if (ev->flags == EV_LEVEL_REST)
 		paid__level(&s->paid, s->level >= MT_LEVEL_BLOCKS);
-		s->has_rested = true;
-		s->rests_blind = s->level < MT_LEVEL_BLOCKS;
-	}
 	if (ev->flags == EV_LEVEL_REST && ev->depth == MT_LEVEL_STILL)
 		model__steps_rest(m, s);
 	else
@@ -433,6 +437,7 @@ static bool sampler__may_begin(const struct sampler *s, const struct proc *p)
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 {
 	struct sampler *s = model__sampler(m, p->pid);
+	uint64_t blocks = 0;
 	enum paid_step what;
 	bool is_whole;
 
@@ -453,11 +458,14 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 	if (!sampler__counts(s, m, p))
 		return;
 	what = sampler__paid_step(s, p, is_whole);
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		blocks += m->devs[i]->allocs + m->devs[i]->frees;
 	if (took_ns) {
-		paid__step(&s->paid, what, took_ns, m->now_ns);
+		paid__step(&s->paid, what, took_ns, blocks - s->blocks_at_step, m->now_ns);
 		model__sample_over(m, p, what, took_ns);
 	}
 	p->regions_at_step = p->regions_begun;
+	s->blocks_at_step = blocks;
 	if (s->state == EV_LEVEL_ARMED && sampler__may_begin(s, p))
 		sampler__to(s, m, EV_LEVEL_FIRST);
 	else if (s->state == EV_LEVEL_FIRST)
@@ -505,6 +513,13 @@ void model__paid_read(struct model *m, const struct event *ev)
 const struct paid *model__paid(const struct model *m)
 {
 	return m->levels.cnt ? &m->levels.samplers[0].paid : NULL;
+}
+
+double model__share_of_blocks(const struct model *m)
+{
+	const struct paid *paid = model__paid(m);
+
+	return paid ? paid__of_blocks(paid, reported__block_ns(&m->reported)) : 0;
 }
 
 /* Of several machines the one that has lost most, by the time since the first event. */

@@ -87,7 +87,7 @@ static struct rank *rank__new(const struct ranks *r)
 
 	if (!k)
 		return NULL;
-	k->model = model__new(r->names, &(struct model_opts){ .classes = r->classes });
+	k->model = model__new(r->names, &(struct model_opts){ .classes = r->classes, .learns_nothing = 1 });
 	k->series = calloc(RANK_MEMS, sizeof(*k->series));
 	k->steps = calloc(1, sizeof(*k->steps)); /* pages are taken when touched */
 	if (!k->model || !k->series || !k->steps)

@@ -82,8 +82,8 @@ struct model {
 	uint64_t kinds_of; /* steps that were counted there, or could not be */
 	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */
 	struct carried carried;
-	struct learned *learned; /* NULL: no levels of tracing were reported, or allocations are not seen in gaps */
-	bool learns_not;	 /* that was so at the last rest of each machine */
+	struct learned *learned; /* NULL: no levels of tracing were reported, or nothing is to be learned */
+	bool learns_nothing;
 	struct report_attach attach;
 	struct tensors tensors;
 	struct freed freed; /* for names, which are some milliseconds old */

@@ -27,7 +27,6 @@
 #define GROWTH_TICK_NS 500000000ull
 #define GROWTH_TICKS_MIN 10	   /* with fewer nothing can be concluded */
 #define GROWTH_BLOCKS_MIN 4	   /* a growing place grew by so many at least */
-#define GROWTH_WINDOWS_MIN 4	   /* where some steps are traced: windows, for blocks that stayed over three gaps */
 
 struct block;
 

@@ -80,6 +80,17 @@ double paid__last(const struct paid *p)
 	return step_ns > 0 && p->steps ? (double)p->ns - (double)p->steps * step_ns : paid__calibrated(p);
 }
 
+double paid__of_blocks(const struct paid *p, double hit_ns)
+{
+	double step_ns = p->beside_ns > 0 ? p->beside_ns : paid__step_ns(p), cpu_ns, ns;
+
+	if (step_ns <= 0 || !p->traced_steps || p->cpus <= 0)
+		return 0;
+	cpu_ns = step_ns * p->cpus;
+	ns = PAID_CALIBRATED * hit_ns * (double)p->traced_blocks / (double)p->traced_steps;
+	return ns > 0 ? ns / (cpu_ns + ns) : 0;
+}
+
 bool paid__is_measured(const struct paid *p)
 {
 	return !p->is_open && p->steps && p->after >= PAID_AFTER;
@@ -157,7 +168,7 @@ void paid__change(struct paid *p, bool is_rest, uint64_t now_ns)
 	p->is_settled = false;
 	p->beside_ns = 0;
 	p->end_ns = 0;
-	p->steps = p->ns = p->traced_steps = p->traced_ns = 0;
+	p->steps = p->ns = p->traced_steps = p->traced_ns = p->traced_blocks = 0;
 	p->before = p->read;
 }
 
@@ -175,7 +186,7 @@ static void paid__watch(struct paid *p, uint64_t took_ns)
 	p->watched[p->at] = (struct paid_bucket){ 0 };
 }
 
-void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns)
+void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t blocks, uint64_t now_ns)
 {
 	if (paid__is_odd(p, took_ns) || (!p->is_open && p->still_ns)) /* the job's own marks report steps even then */
 		return;
@@ -192,6 +203,7 @@ void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t 
 	if (what == PAID_TRACED) {
 		p->traced_steps++;
 		p->traced_ns += took_ns;
+		p->traced_blocks += blocks;
 	}
 }
 
@@ -217,6 +229,8 @@ void paid__read(struct paid *p, const struct paid_read *now)
 		p->rest = *now;
 	else if (!p->still_ns)
 		p->watch = paid__share(&p->rest, now, p->sees_blocks ? PAID_CALIBRATED : PAID_MARKS);
+	if (now->ts_ns > p->rest.ts_ns && now->cpu_ns > p->rest.cpu_ns)
+		p->cpus = (double)(now->cpu_ns - p->rest.cpu_ns) / (double)(now->ts_ns - p->rest.ts_ns);
 	if (p->still_ns) {
 		paid__read_still(p, now);
 		return;

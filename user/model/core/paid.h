@@ -48,6 +48,7 @@ struct paid {
 	/* the latest stretch */
 	uint64_t stretches, begin_ns, end_ns;
 	uint64_t steps, ns, traced_steps, traced_ns;
+	uint64_t traced_blocks; /* allocations and frees of the traced ones */
 	unsigned after, odd; /* odd: in a row */
 	uint64_t odds;	     /* in all */
 	bool is_open;
@@ -56,6 +57,7 @@ struct paid {
 	/* calibration: readings of counters: the last, the last before the stretch, the first since all is at rest, or still */
 	struct paid_read read, before, rest, still;
 	double watch; /* share of the time that marks take, of the latest rest with a result */
+	double cpus;  /* that the job used in it, on average; 0: not known yet */
 	bool sees_blocks; /* allocations and frees have probes in rests, too: these are marks like others, and cost more */
 	double left; /* the same of probes that stay when marks have gone */
 	uint64_t since_ns; /* when the latest stretch began; 0: no marks are set any more */
@@ -68,8 +70,11 @@ struct paid {
 void paid__change(struct paid *p, bool is_rest, uint64_t now_ns);
 void paid__level(struct paid *p, bool sees_blocks); /* of rests from now on */
 void paid__still(struct paid *p, uint64_t now_ns); /* marks of steps have gone, too */
-void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns);
+/* blocks: allocations and frees in it, as far as they were seen. */
+void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t blocks, uint64_t now_ns);
 void paid__read(struct paid *p, const struct paid_read *now);
+/* The share of its CPU time that the job would lose if these were seen in each step; hit_ns: calibrated. 0: not known. */
+double paid__of_blocks(const struct paid *p, double hit_ns);
 
 double paid__step_ns(const struct paid *p); /* of a watched step, on average; 0: not known */
 double paid__last(const struct paid *p);    /* what the latest stretch has cost so far, ns; below 0: noise */

@@ -128,6 +128,19 @@ uint64_t reported__probe_ns(const struct reported *t)
 	return sum;
 }
 
+double reported__block_ns(const struct reported *t)
+{
+	static const enum mt_prog progs[] = { MT_PROG_FW_NEW, MT_PROG_FW_DELETE, MT_PROG_FW_USAGE, MT_PROG_HOST_FREE,
+					      MT_PROG_HOST_ENTER, MT_PROG_HOST_RET, MT_PROG_HOST_EXIT };
+	uint64_t ns = 0, hits = 0;
+
+	for (size_t i = 0; i < sizeof(progs) / sizeof(*progs); i++) {
+		ns += t->costs[progs[i]].ns;
+		hits += t->costs[progs[i]].hits;
+	}
+	return hits ? (double)ns / (double)hits : 0;
+}
+
 void reported__handle(struct reported *t, const struct event *ev)
 {
 	switch (ev->kind) {

@@ -64,6 +64,8 @@ struct reported {
 void reported__done(struct reported *t);
 /* EV_BEGIN, END, COVER, NOTE, COST, LOSS, SELF, SITE, FIRED, IDLE, LATE_OP. */
 uint64_t reported__probe_ns(const struct reported *t); /* that all probes took until now, by calibration */
+/* Of these a hit of an allocation or a free, on average; 0: there was none. */
+double reported__block_ns(const struct reported *t);
 void reported__handle(struct reported *t, const struct event *ev);
 
 #endif
