@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Labels of allocations that were seen while no operator was: planted steps, whose labels are known. */
+#include "event/packed.h"
 #include "model/core/learned.h"
 #include "model/state.h"
 #include "unit/levels_help.h"
@@ -547,6 +548,27 @@ static void nothing_is_learned_of_what_is_only_watched(void **state)
 	assert_false(report()->sampling.learned.is_on);
 }
 
+/* … nor for steps that see everything, and wait for the one whose number is asked for. */
+static void steps_that_wait_have_no_labels(void **state)
+{
+	(void)state;
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
+	for (int i = 0; i < 5; i++)
+		job_step(true);
+	go_down();
+	for (uint64_t i = 0; i < 4; i++) {
+		SEND(.kind = EV_STEPS, .size = 1000 + i);
+		job_step(false);
+	}
+	assert_int_equal(model__step_no(m, PID), 1004);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, event_level_size(2, 5000));
+	for (int i = 0; i < 9; i++)
+		job_step(true);
+	assert_int_equal(report()->sampling.steps_traced, 2);
+	assert_false(learned_reported);
+	assert_false(rep->sampling.learned.is_on);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -566,6 +588,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_only_watched_has_no_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(blocks_that_are_seen_later_have_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_learned_of_what_is_only_watched, setup, teardown),
+		cmocka_unit_test_setup_teardown(steps_that_wait_have_no_labels, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,20 +133,21 @@ static void nothing_wrong_is_no_problem(void **state)
 static void growth_in_gaps_is_not_said(void **state)
 {
 	const struct verdict_line *l;
-	struct report_gap gap = { 0 };
+	struct report_gap gaps[3] = { { .end_ns = 5 }, { .begin_ns = 10, .end_ns = 20, .seen_ns = 10 }, { 0 } };
 	struct verdict v;
 
 	(void)state;
-	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps = &gap, .gaps_cnt = 1, .steps_seen = STEPS,
-						 .steps_traced = 6 };
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps = gaps, .gaps_cnt = 3, .steps_seen = STEPS,
+						 .steps_traced = 6, .windows = REPORT_GROWTH_WINDOWS };
 	v = judged();
 	l = line_of(&v, VERDICT_GROWTH);
 	assert_non_null(strstr(l->text, "6 of 100 steps were traced"));
 	assert_non_null(strstr(l->next, "memtrace record -p"));
-	gap = (struct report_gap){ .begin_ns = 10, .end_ns = 20, .seen_ns = 20 };
+	gaps[1].seen_ns = 20;
 	f.r.sampling.windows = REPORT_GROWTH_WINDOWS - 1;
 	v = judged();
-	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, "6 of 100 steps were traced"));
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text,
+			    "Too short to say whether anything grows: 3 windows of traced steps, and that takes 4.");
 	f.r.sampling.windows++;
 	v = judged();
 	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "No tensors grow, in 6 traced steps.");

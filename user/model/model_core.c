@@ -171,11 +171,21 @@ bool model__is_blind(const struct model *m, uint32_t pid)
 	return s && s->state < EV_LEVEL_FIRST;
 }
 
+/* Time passes in gaps, too, so all is counted where all is seen. */
+static bool model__goes_by_time(const struct model *m, uint32_t pid)
+{
+	const struct proc *p = procs__find(&m->procs, pid);
+
+	return p && p->clock.kind == GROWTH_BY_TIME;
+}
+
 bool model__sees_growth(const struct model *m, uint32_t pid, bool is_boundary)
 {
 	const struct sampler *s = m->levels.cnt ? model__sampler(m, pid) : NULL;
 
 	if (!s)
+		return true;
+	if (!s->rests_blind && model__goes_by_time(m, pid))
 		return true;
 	if (is_boundary)
 		return s->state == EV_LEVEL_TRACED || (s->state == EV_LEVEL_TAIL && s->since_ns == m->now_ns);

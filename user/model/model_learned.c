@@ -55,6 +55,14 @@ static void model__learned_begin(struct model *m)
 		learned__live(m->learned, i, m->devs[i]->live, 0);
 }
 
+/* Nothing learned is of use for the step under way: allocations are not seen, or they were not until now. */
+static bool sampler__is_blind(const struct sampler *s)
+{
+	bool was = s->rests_blind && (s->state == EV_LEVEL_ARMED || s->state == EV_LEVEL_FIRST);
+
+	return was || s->level < MT_LEVEL_BLOCKS;
+}
+
 void model__learned_level(struct model *m, const struct sampler *s)
 {
 	bool runs = true;
@@ -68,7 +76,7 @@ void model__learned_level(struct model *m, const struct sampler *s)
 		return;
 	learned__runs(m->learned, runs, m->now_ns - gaps__clock(&m->gaps, m->now_ns));
 	TAILQ_FOREACH(p, &m->procs.all, all)
-		if (p->learned && machine_of(p->pid) == s->machine && s->level < MT_LEVEL_BLOCKS)
+		if (p->learned && machine_of(p->pid) == s->machine && sampler__is_blind(s))
 			learned__cut(p->learned);
 }
 
@@ -101,7 +109,7 @@ void model__learned_step(struct model *m, struct proc *p, bool is_whole, bool is
 	if (!p->learned)
 		return;
 	learned__step(p->learned, is_whole, is_traced, p->regions_begun, model__learned_ns(m));
-	if (s && s->level < MT_LEVEL_BLOCKS)
+	if (s && sampler__is_blind(s))
 		learned__cut(p->learned);
 }
 

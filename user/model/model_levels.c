@@ -179,6 +179,7 @@ static void model__settle_seen(struct model *m)
 		const struct sampler *s = &m->levels.samplers[i];
 
 		is_blind |= s->state != EV_LEVEL_TRACED && s->level < MT_LEVEL_BLOCKS;
+		is_blind |= s->state == EV_LEVEL_GAP && s->level == MT_LEVEL_FULL; /* probes go for good */
 		is_tail |= s->state == EV_LEVEL_TAIL;
 	}
 	if (is_blind)
@@ -392,8 +393,10 @@ void model__level(struct model *m, const struct event *ev)
 	s->level = ev->depth;
 	s->budget = event_level_share(ev);
 	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
-	if (ev->flags == EV_LEVEL_REST)
+	if (ev->flags == EV_LEVEL_REST) {
 		paid__level(&s->paid, s->level >= MT_LEVEL_BLOCKS);
+		s->rests_blind = s->level < MT_LEVEL_BLOCKS;
+	}
 	if (ev->flags == EV_LEVEL_REST && ev->depth == MT_LEVEL_STILL)
 		model__steps_rest(m, s);
 	else
@@ -434,6 +437,13 @@ static bool sampler__may_begin(const struct sampler *s, const struct proc *p)
 	return !s->align || !no || !((no + 1) % s->align);
 }
 
+/* From now on operators are believed: steps under way have no label where nothing was seen before. */
+static void model__first_step(struct model *m, struct sampler *s)
+{
+	sampler__to(s, m, EV_LEVEL_FIRST);
+	model__learned_level(m, s);
+}
+
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 {
 	struct sampler *s = model__sampler(m, p->pid);
@@ -467,7 +477,7 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 	p->regions_at_step = p->regions_begun;
 	s->blocks_at_step = blocks;
 	if (s->state == EV_LEVEL_ARMED && sampler__may_begin(s, p))
-		sampler__to(s, m, EV_LEVEL_FIRST);
+		model__first_step(m, s);
 	else if (s->state == EV_LEVEL_FIRST)
 		sampler__to(s, m, EV_LEVEL_TRACED);
 	else if (s->state == EV_LEVEL_TRACED && s->want && !--s->left)

@@ -37,20 +37,32 @@ static void *array_of(size_t cnt, size_t size)
 
 /* --- devices ------------------------------------------------------------------------------------- */
 
-/* A series has no points where nothing was seen. */
+/* A series has no points where nothing was traced. */
 static void series__leave_out(struct series *s, const struct gaps *g)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; g->cnt && i < s->cnt; i++) {
-		struct point p = s->points[i];
-		uint64_t end_ns = p.ts_ns + s->bucket_ns;
-
-		p.is_between = gaps__clock(g, p.ts_ns) == gaps__clock(g, end_ns);
-		if (!p.is_between || gaps__saw(g, p.ts_ns, end_ns))
-			s->points[kept++] = p;
-	}
+	for (size_t i = 0; g->cnt && i < s->cnt; i++)
+		if (gaps__clock(g, s->points[i].ts_ns) != gaps__clock(g, s->points[i].ts_ns + s->bucket_ns))
+			s->points[kept++] = s->points[i];
 	s->cnt = g->cnt ? kept : s->cnt;
+}
+
+/* That of gaps has none where allocations were not seen. */
+static int report_dev__fill_between(struct report_dev *r, const struct device *d, uint64_t now_ns)
+{
+	struct series *s = &r->between;
+	size_t kept = 0;
+
+	if (!d->between)
+		return 0;
+	if (series_acc__copy(d->between, now_ns, s) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->cnt; i++)
+		if (gaps__saw(d->gaps, s->points[i].ts_ns, s->points[i].ts_ns + s->bucket_ns))
+			s->points[kept++] = s->points[i];
+	s->cnt = kept;
+	return 0;
 }
 
 static int report_dev__fill(struct report_dev *r, const struct device *d, uint64_t now_ns)
@@ -83,7 +95,7 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 	if (series_acc__copy(&d->series, now_ns, &r->series) < 0)
 		return -ENOMEM;
 	series__leave_out(&r->series, d->gaps);
-	return 0;
+	return report_dev__fill_between(r, d, now_ns);
 }
 
 /* One walk over all blocks, so after the devices. */

@@ -192,7 +192,7 @@ void report__free(struct report *r)
 	free(r->driver.rows);
 	free(r->driver.pools);
 	for (size_t i = 0; r->devs && i < r->devs_cnt; i++)
-		free(r->devs[i].series.points);
+		free_all(r->devs[i].series.points, r->devs[i].between.points);
 	free(r->devs);
 	for (size_t i = 0; r->procs && i < r->procs_cnt; i++)
 		report_proc__done(&r->procs[i]);
@@ -215,13 +215,21 @@ void report__free(struct report *r)
 	free(r);
 }
 
+bool report_gaps_are_seen(const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+	bool ret = true;
+
+	for (size_t i = 1; i + 1 < s->gaps_cnt; i++)
+		ret &= s->gaps[i].seen_ns >= s->gaps[i].end_ns;
+	return ret;
+}
+
 bool report_growth_is_hidden(const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
 
-	const struct report_gap *last = s->gaps_cnt ? &s->gaps[s->gaps_cnt - 1] : NULL;
-
-	return !r->leaks.cnt && s->is_on && last && (last->seen_ns < last->end_ns || s->windows < REPORT_GROWTH_WINDOWS);
+	return !r->leaks.cnt && s->is_on && s->gaps_cnt && (s->windows < REPORT_GROWTH_WINDOWS || !report_gaps_are_seen(r));
 }
 
 const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES])

@@ -79,7 +79,9 @@ static inline bool signal_sends_away(int sig)
 }
 
 #define REPORT_GROWTH_WINDOWS 4 /* where some steps are traced: so many windows, for blocks that stayed over three gaps */
-/* Nothing grew in what was traced, but blocks that live on through gaps are not seen: the job may still grow. */
+/* Allocations were seen in all gaps but the first, before all probes were set, and the last, which may have just begun. */
+bool report_gaps_are_seen(const struct report *r);
+/* Nothing grew in what was traced, but blocks that live on through gaps are not seen, or gaps were few: it may still grow. */
 bool report_growth_is_hidden(const struct report *r);
 /* What its answer rests on: "161 steps", "3 traced steps", "12 half seconds without a step". */
 #define REPORT_SPAN_BYTES 56

@@ -18,7 +18,6 @@ struct point {
 	uint64_t ts_ns;	   /* start of the bucket */
 	uint64_t live_max; /* highest in the bucket */
 	uint64_t live_end; /* at its end */
-	bool is_between;   /* of no traced step: but allocations were seen */
 };
 
 struct series {
@@ -127,6 +126,7 @@ struct report_dev {
 	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; reported there */
 	struct report_cat cats[CAT_MAX];
 	struct series series;
+	struct series between; /* of time that was not traced, but in which allocations were seen */
 	struct report_high highs[REPORT_HIGHS]; /* of the last 16 seconds, by time, with categories, which series lack */
 	unsigned highs_cnt;
 };

@@ -186,14 +186,12 @@ static uint64_t least(const struct series *s, uint64_t from_ns, uint64_t end_ns)
 	return ret;
 }
 
-/* Of what was traced. */
 static uint64_t most(const struct series *s, uint64_t from_ns, uint64_t end_ns)
 {
 	uint64_t ret = 0;
 
 	for (size_t i = 0; i < s->cnt; i++)
-		if (!s->points[i].is_between && s->points[i].ts_ns + s->bucket_ns > from_ns && s->points[i].ts_ns <= end_ns &&
-		    s->points[i].live_max > ret)
+		if (s->points[i].ts_ns + s->bucket_ns > from_ns && s->points[i].ts_ns <= end_ns && s->points[i].live_max > ret)
 			ret = s->points[i].live_max;
 	return ret;
 }

@@ -30,7 +30,21 @@ void device__free(struct device *d)
 		return;
 	peak__done(&d->peak_blocks);
 	free(d->sampled.v);
+	free(d->between);
 	free(d);
+}
+
+/* What lived when the gap before ended is nothing to begin with. No memory: nothing is shown. */
+void device__show_between(struct device *d, uint64_t ts_ns)
+{
+	if (!d->between) {
+		d->between = malloc(sizeof(*d->between));
+		if (!d->between)
+			return;
+		series_acc__init(d->between, d->series.t0_ns);
+	}
+	d->between->live = d->live;
+	series_acc__set(d->between, ts_ns, d->live);
 }
 
 uint64_t device_cat__at_peak(const struct device_cat *c, uint64_t epoch)

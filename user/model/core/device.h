@@ -46,7 +46,8 @@ struct device {
 	int64_t plain[CAT_MAX]; /* of blocks that the graph has removed, as in graph__plain() … */
 	uint64_t plain_epoch;	  /* … at this peak */
 	struct peak peak_blocks;
-	struct series_acc series;
+	struct series_acc series;   /* of what was traced */
+	struct series_acc *between; /* of gaps in which allocations are seen; NULL until there is one */
 	struct highs highs;
 	struct sampled_dev sampled; /* in traced steps of a sampled recording */
 	const struct gaps *gaps; /* borrowed */
@@ -71,11 +72,15 @@ static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint
 	}
 }
 
-/* Live bytes are not shown where they are not known: in a gap in which allocations are not seen. */
+void device__show_between(struct device *d, uint64_t ts_ns);
+
+/* Live bytes in a gap are not known, and not shown, unless allocations are seen there: then apart from what was traced. */
 static inline void device__show(struct device *d, uint64_t ts_ns)
 {
-	if (gaps__sees(d->gaps))
+	if (!gaps__is_open(d->gaps))
 		series_acc__set(&d->series, ts_ns, d->live);
+	else if (gaps__sees(d->gaps))
+		device__show_between(d, ts_ns);
 }
 
 /* A gap begins. */

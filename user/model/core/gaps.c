@@ -96,7 +96,7 @@ uint64_t gap__seen_ns(const struct gap *g, uint64_t now_ns)
 	return !g->known_ns ? g->begin_ns : g->seen_ns < now_ns ? g->seen_ns : now_ns;
 }
 
-/* Of the last gap that begins before `to`: of that time nothing was traced, so there is no other one in it. */
+/* That begins last before `to`: of a stretch with several, each of which was seen in part, that is enough. */
 bool gaps__saw(const struct gaps *g, uint64_t from_ns, uint64_t to_ns)
 {
 	size_t i = gaps__before(g, to_ns);

@@ -24,8 +24,6 @@ static void put_device(struct json *j, const struct report *r, const struct repo
 	for (size_t i = 0; i < d->series.cnt; i++) {
 		const struct point *p = &d->series.points[i];
 
-		if (p->is_between)
-			continue;
 		json__begin(j, NULL, '[');
 		json__u64(j, NULL, p->ts_ns > r->run.start_ts_ns ? p->ts_ns - r->run.start_ts_ns : 0);
 		if (p->live_max == POINT_UNKNOWN || (!p->live_max && p->ts_ns < report_traced_from_ns(r)))

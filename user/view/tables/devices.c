@@ -60,6 +60,14 @@ static void put_series(struct json *j, const char *key, const struct drawn *d, c
 	series_json(j, d->r, &((const struct report_dev *)row)->series, key);
 }
 
+static void put_between(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_dev *dev = row;
+
+	if (dev->between.cnt)
+		series_json(j, d->r, &dev->between, key);
+}
+
 static const struct column dev_columns[] = {
 	{ NULL, "device", COL_DEV, OF(report_dev, dev), TEXT(1, 10) },
 	{ "live", "live", COL_BYTES, OF(report_dev, live), .shown_if = shows_live, TEXT(2, 10) },
@@ -83,6 +91,7 @@ static const struct column dev_columns[] = {
 	{ "segments", NULL, .json = put_segments },
 	{ "categories", NULL, .json = put_cats },
 	{ "series", NULL, .json = put_series, .only = FULL },
+	{ "between", NULL, .json = put_between, .only = FULL },
 };
 
 const struct table dev_table = TABLE(dev_columns, .variant = FULL);

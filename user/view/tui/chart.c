@@ -262,7 +262,7 @@ static void column_cut(struct tui_column *col)
 	}
 }
 
-/* The series' highest traced value of [from, to), and, where no moment is known, its last one. false: it has none. */
+/* The series' highest value of [from, to), and, where no moment is known, its last one. false: it has none. */
 static bool column_exact(struct tui_column *col, const struct series *s, uint64_t t0_ns, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t last = 0, end_ns = to_ns > from_ns ? to_ns : from_ns + 1;
@@ -271,8 +271,6 @@ static bool column_exact(struct tui_column *col, const struct series *s, uint64_
 	if (!s->bucket_ns)
 		return false;
 	for (size_t i = point_from(s, t0_ns, from_ns); i < s->cnt && s->points[i].ts_ns < t0_ns + end_ns; i++) {
-		if (s->points[i].is_between)
-			continue;
 		if (s->points[i].live_max > col->top)
 			col->top = s->points[i].live_max;
 		last = s->points[i].live_end;
