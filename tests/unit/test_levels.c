@@ -875,9 +875,20 @@ static uint64_t highest(const struct series *s)
 	return most;
 }
 
+static uint64_t highest_at(const struct series *s, uint64_t ts_ns)
+{
+	for (size_t i = 0; i < s->cnt; i++)
+		if (s->points[i].ts_ns <= ts_ns && ts_ns < s->points[i].ts_ns + s->bucket_ns)
+			return s->points[i].live_max;
+	return UINT64_MAX;
+}
+
 /* Where allocations are seen between windows, live bytes are known, too: in a series of its own. */
 static void blocks_between_windows_have_a_series(void **state)
 {
+	const struct series *s;
+	uint64_t gap_ns;
+
 	for (int sees = 0; sees < 2; sees++) {
 		setup(state);
 		level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
@@ -887,12 +898,31 @@ static void blocks_between_windows_have_a_series(void **state)
 		step();
 		level(EV_LEVEL_GAP, sees ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 1);
 		level(EV_LEVEL_REST, sees ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 1);
+		gap_ns = ts;
 		ts += 10000000;
 		alloc(0x2000, 0x300);
-		ts += 10000000;
-		assert_int_equal(highest(&report()->devs[0].between), sees ? 0x400 : 0);
+		ts += 20000000; /* nothing happens */
+		free_block(0x2000);
+		ts += 20000000;
+		free_block(0x1000);
+		s = &report()->devs[0].between;
+		assert_int_equal(highest_at(s, gap_ns + 5000000), sees ? 0x100 : UINT64_MAX);
+		assert_int_equal(highest_at(s, gap_ns + 20000000), sees ? 0x400 : UINT64_MAX);
+		assert_int_equal(highest_at(s, gap_ns + 40000000), sees ? 0x100 : UINT64_MAX);
 		assert_int_equal(highest(&rep->devs[0].series), 0x100);
-		assert_int_equal(report()->devs[0].peak, 0x100);
+		assert_int_equal(rep->devs[0].peak, 0x100);
+		level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+		step();
+		step();
+		ts += 20000000;
+		alloc(0x3000, 0x900);
+		step(); /* a traced one of 20 ms */
+		level(EV_LEVEL_GAP, sees ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 1);
+		free_block(0x3000);
+		level(EV_LEVEL_REST, sees ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH, 1);
+		ts += 5000000;
+		s = &report()->devs[0].between;
+		assert_int_equal(highest(s), sees ? 0x900 : 0);
 		teardown(state);
 	}
 	setup(state);

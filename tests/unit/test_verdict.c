@@ -133,22 +133,28 @@ static void nothing_wrong_is_no_problem(void **state)
 static void growth_in_gaps_is_not_said(void **state)
 {
 	const struct verdict_line *l;
-	struct report_gap gaps[3] = { { .end_ns = 5 }, { .begin_ns = 10, .end_ns = 20, .seen_ns = 10 }, { 0 } };
+	struct report_gap gaps[4];
 	struct verdict v;
 
 	(void)state;
-	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps = gaps, .gaps_cnt = 3, .steps_seen = STEPS,
+	for (uint64_t i = 0; i < 4; i++)
+		gaps[i] = (struct report_gap){ .begin_ns = 20 * i, .end_ns = 20 * i + 10, .seen_ns = 20 * i };
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps = gaps, .gaps_cnt = 4, .steps_seen = STEPS,
 						 .steps_traced = 6, .windows = REPORT_GROWTH_WINDOWS };
+	gaps[2].seen_ns = gaps[2].end_ns;
 	v = judged();
 	l = line_of(&v, VERDICT_GROWTH);
 	assert_non_null(strstr(l->text, "6 of 100 steps were traced"));
 	assert_non_null(strstr(l->next, "memtrace record -p"));
-	gaps[1].seen_ns = 20;
-	f.r.sampling.windows = REPORT_GROWTH_WINDOWS - 1;
+	f.r.sampling.in_gap = 1; /* the last one has just begun */
 	v = judged();
-	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text,
-			    "Too short to say whether anything grows: 3 windows of traced steps, and that takes 4.");
-	f.r.sampling.windows++;
+	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, "Too short to say whether anything grows: what lives on was "
+								  "seen in 1 of the 3 gaps"));
+	gaps[1].seen_ns = gaps[1].end_ns;
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, "in 2 of the 3 gaps"));
+	gaps[3].seen_ns = gaps[3].end_ns;
+	f.r.sampling.in_gap = 0;
 	v = judged();
 	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "No tensors grow, in 6 traced steps.");
 }

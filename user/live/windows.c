@@ -169,7 +169,7 @@ static void windows__give_up(struct windows *w)
 			 100 * b->share, percent_above(b->watch + fmax(b->watch, least)));
 	else
 		snprintf(text, sizeof(text), "a window of %" PRIu64 " traced steps costs the job %.3g s, more than %.3g %% of "
-			 "an hour: there are no more; --max-overhead %g would pay for one an hour",
+			 "an hour: steps are only watched; --max-overhead %g would pay for one an hour",
 			 w->levels.cadence.steps, b->price_ns / 1e9, 100 * b->share, percent_above(b->watch + least));
 	windows__say(w, text);
 }

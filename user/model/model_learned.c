@@ -55,12 +55,15 @@ static void model__learned_begin(struct model *m)
 		learned__live(m->learned, i, m->devs[i]->live, 0);
 }
 
-/* Nothing learned is of use for the step under way: allocations are not seen, or they were not until now. */
+/* Nothing learned is of use for the step under way: allocations are not seen, or their operators are only now. */
 static bool sampler__is_blind(const struct sampler *s)
 {
-	bool was = s->rests_blind && (s->state == EV_LEVEL_ARMED || s->state == EV_LEVEL_FIRST);
+	return s->level < MT_LEVEL_BLOCKS || (s->rests_blind && s->state == EV_LEVEL_ARMED);
+}
 
-	return was || s->level < MT_LEVEL_BLOCKS;
+static bool sampler__is_first(const struct sampler *s)
+{
+	return s->rests_blind && s->state == EV_LEVEL_FIRST;
 }
 
 void model__learned_level(struct model *m, const struct sampler *s)
@@ -69,14 +72,14 @@ void model__learned_level(struct model *m, const struct sampler *s)
 	struct proc *p;
 
 	for (size_t i = 0; i < m->levels.cnt; i++)
-		runs &= m->levels.samplers[i].level >= MT_LEVEL_BLOCKS;
+		runs &= !sampler__is_blind(&m->levels.samplers[i]) && !sampler__is_first(&m->levels.samplers[i]);
 	if (!m->learned && !m->learns_nothing) /* also where nothing is seen in gaps yet: in later ones blocks may be */
 		model__learned_begin(m);
 	if (!m->learned)
 		return;
 	learned__runs(m->learned, runs, m->now_ns - gaps__clock(&m->gaps, m->now_ns));
 	TAILQ_FOREACH(p, &m->procs.all, all)
-		if (p->learned && machine_of(p->pid) == s->machine && sampler__is_blind(s))
+		if (p->learned && machine_of(p->pid) == s->machine && (sampler__is_blind(s) || sampler__is_first(s)))
 			learned__cut(p->learned);
 }
 

@@ -163,11 +163,14 @@ static bool model__all_traced(const struct model *m)
 	return true;
 }
 
-/* Allocations are seen in a gap, too: series go on with what lives. */
-static void model__show_live(struct model *m)
+/* Allocations are seen in a gap, or no longer. */
+static void model__see_live(struct model *m, bool begins)
 {
 	for (unsigned i = 0; i < m->devs_cnt; i++)
-		device__show(m->devs[i], m->now_ns);
+		if (begins)
+			device__see_between(m->devs[i], m->now_ns);
+		else
+			device__seen_between(m->devs[i], m->now_ns);
 }
 
 /* Of each machine allocations are seen; that is not known where a window has just ended. */
@@ -182,10 +185,12 @@ static void model__settle_seen(struct model *m)
 		is_blind |= s->state == EV_LEVEL_GAP && s->level == MT_LEVEL_FULL; /* probes go for good */
 		is_tail |= s->state == EV_LEVEL_TAIL;
 	}
-	if (is_blind)
+	if (is_blind) {
+		model__see_live(m, false);
 		gaps__blind(&m->gaps, m->now_ns);
-	else if (!is_tail && gaps__seen(&m->gaps, m->now_ns))
-		model__show_live(m);
+	} else if (!is_tail && gaps__seen(&m->gaps, m->now_ns) && !m->learns_nothing) {
+		model__see_live(m, true);
+	}
 }
 
 /* With several machines sums count only the time that was traced on all of them. */
@@ -195,10 +200,12 @@ static void model__turn_gap(struct model *m)
 
 	if (traced != gaps__is_open(&m->gaps))
 		return;
-	if (traced)
+	if (traced) {
+		model__see_live(m, false);
 		gaps__end(&m->gaps, m->now_ns);
-	else if (!gaps__begin(&m->gaps, m->now_ns))
+	} else if (!gaps__begin(&m->gaps, m->now_ns)) {
 		return;
+	}
 	modules__gap(&m->modules, !traced);
 	if (traced)
 		model__raise_peaks(m);
@@ -383,7 +390,7 @@ void model__level(struct model *m, const struct event *ev)
 	}
 	if (!s && array_has_room(m->levels.samplers, m->levels.cnt, m->levels.cap, 1)) {
 		s = &m->levels.samplers[m->levels.cnt++];
-		*s = (struct sampler){ .machine = machine_of(ev->aux), .state = EV_LEVEL_TRACED };
+		*s = (struct sampler){ .machine = machine_of(ev->aux), .state = EV_LEVEL_TRACED, .rests_blind = true };
 	}
 	if (!s) {
 		m->lost[MT_LOSS_BLOCKS]++;

@@ -23,7 +23,7 @@ struct sampler {
 	uint64_t row;		     /* of the window under way: its number among all machines', from 1; 0: it has none */
 	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; for how long before that */
 	bool is_all;		     /* all steps are wanted: this window goes on until an event ends it */
-	bool rests_blind;	 /* at its last rest allocations were not seen */
+	bool rests_blind; /* at its last rest allocations were not seen, or there was none */
 	uint64_t blocks_at_step; /* allocations and frees of all processes until the last boundary */
 	double budget;		     /* share of the time that may be lost; 0: none was set */
 	struct paid paid;	     /* by the process whose steps are counted */

@@ -215,21 +215,21 @@ void report__free(struct report *r)
 	free(r);
 }
 
-bool report_gaps_are_seen(const struct report *r)
+size_t report_gaps_seen(const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
-	bool ret = true;
+	size_t end = s->gaps_cnt && s->in_gap ? s->gaps_cnt - 1 : s->gaps_cnt, cnt = 0;
 
-	for (size_t i = 1; i + 1 < s->gaps_cnt; i++)
-		ret &= s->gaps[i].seen_ns >= s->gaps[i].end_ns;
-	return ret;
+	while (cnt < end && s->gaps[end - 1 - cnt].seen_ns >= s->gaps[end - 1 - cnt].end_ns)
+		cnt++;
+	return cnt;
 }
 
 bool report_growth_is_hidden(const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
 
-	return !r->leaks.cnt && s->is_on && s->gaps_cnt && (s->windows < REPORT_GROWTH_WINDOWS || !report_gaps_are_seen(r));
+	return !r->leaks.cnt && s->is_on && s->gaps_cnt && report_gaps_seen(r) < REPORT_GROWTH_GAPS;
 }
 
 const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTES])

@@ -78,9 +78,10 @@ static inline bool signal_sends_away(int sig)
 	return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGPIPE;
 }
 
-#define REPORT_GROWTH_WINDOWS 4 /* where some steps are traced: so many windows, for blocks that stayed over three gaps */
-/* Allocations were seen in all gaps but the first, before all probes were set, and the last, which may have just begun. */
-bool report_gaps_are_seen(const struct report *r);
+#define REPORT_GROWTH_GAPS 3 /* where some steps are traced: blocks have to stay over so many gaps, … */
+#define REPORT_GROWTH_WINDOWS (REPORT_GROWTH_GAPS + 1) /* … which are between so many windows */
+/* In so many gaps, the latest that are over, allocations were seen all the time. */
+size_t report_gaps_seen(const struct report *r);
 /* Nothing grew in what was traced, but blocks that live on through gaps are not seen, or gaps were few: it may still grow. */
 bool report_growth_is_hidden(const struct report *r);
 /* What its answer rests on: "161 steps", "3 traced steps", "12 half seconds without a step". */

@@ -144,9 +144,9 @@ static void say_growth_hidden(struct verdict_line *l, const struct report *r)
 	uint32_t pid = facts_to_record(r);
 	char a[24], b[24];
 
-	if (report_gaps_are_seen(r)) {
-		say(l->text, "Too short to say whether anything grows: %s windows of traced steps, and that takes %u.",
-		    fmt_count(a, (double)r->sampling.windows), REPORT_GROWTH_WINDOWS);
+	if (report_gaps_seen(r)) {
+		say(l->text, "Too short to say whether anything grows: what lives on was seen in %zu of the %u gaps between "
+		    "windows that this takes.", report_gaps_seen(r), REPORT_GROWTH_GAPS);
 		return;
 	}
 	say(l->text, "Whether anything grows was not seen: %s of %s steps were traced, and what lives on between them is "

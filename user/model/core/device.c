@@ -35,7 +35,7 @@ void device__free(struct device *d)
 }
 
 /* What lived when the gap before ended is nothing to begin with. No memory: nothing is shown. */
-void device__show_between(struct device *d, uint64_t ts_ns)
+void device__see_between(struct device *d, uint64_t ts_ns)
 {
 	if (!d->between) {
 		d->between = malloc(sizeof(*d->between));
@@ -43,8 +43,14 @@ void device__show_between(struct device *d, uint64_t ts_ns)
 			return;
 		series_acc__init(d->between, d->series.t0_ns);
 	}
-	d->between->live = d->live;
+	d->between->live = 0;
 	series_acc__set(d->between, ts_ns, d->live);
+}
+
+void device__seen_between(struct device *d, uint64_t ts_ns)
+{
+	if (d->between && gaps__is_open(d->gaps) && gaps__sees(d->gaps))
+		series_acc__set(d->between, ts_ns, d->between->live);
 }
 
 uint64_t device_cat__at_peak(const struct device_cat *c, uint64_t epoch)

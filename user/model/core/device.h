@@ -72,15 +72,17 @@ static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint
 	}
 }
 
-void device__show_between(struct device *d, uint64_t ts_ns);
+/* Allocations are seen from now on in the gap that is open; … no longer: what lived until now is shown. */
+void device__see_between(struct device *d, uint64_t ts_ns);
+void device__seen_between(struct device *d, uint64_t ts_ns);
 
 /* Live bytes in a gap are not known, and not shown, unless allocations are seen there: then apart from what was traced. */
 static inline void device__show(struct device *d, uint64_t ts_ns)
 {
 	if (!gaps__is_open(d->gaps))
 		series_acc__set(&d->series, ts_ns, d->live);
-	else if (gaps__sees(d->gaps))
-		device__show_between(d, ts_ns);
+	else if (d->between && gaps__sees(d->gaps))
+		series_acc__set(d->between, ts_ns, d->live);
 }
 
 /* A gap begins. */

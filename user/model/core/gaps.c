@@ -21,8 +21,11 @@ static void gaps__join(struct gaps *g)
 	for (size_t i = 0; i < half; i += 2) {
 		struct gap joined = g->v[i];
 
+		if (joined.seen_ns == joined.end_ns && g->v[i + 1].seen_ns == g->v[i + 1].end_ns)
+			joined.seen_ns = g->v[i + 1].end_ns;
+		else
+			joined.seen_ns = joined.begin_ns;
 		joined.end_ns = g->v[i + 1].end_ns;
-		joined.seen_ns = joined.begin_ns;
 		joined.lost_ns += g->v[i + 1].lost_ns;
 		g->v[kept++] = joined;
 	}
@@ -96,12 +99,12 @@ uint64_t gap__seen_ns(const struct gap *g, uint64_t now_ns)
 	return !g->known_ns ? g->begin_ns : g->seen_ns < now_ns ? g->seen_ns : now_ns;
 }
 
-/* That begins last before `to`: of a stretch with several, each of which was seen in part, that is enough. */
 bool gaps__saw(const struct gaps *g, uint64_t from_ns, uint64_t to_ns)
 {
-	size_t i = gaps__before(g, to_ns);
-
-	return i && g->v[i - 1].known_ns && g->v[i - 1].known_ns < to_ns && g->v[i - 1].seen_ns > from_ns;
+	for (size_t i = gaps__before(g, to_ns); i && g->v[i - 1].end_ns > from_ns; i--)
+		if (g->v[i - 1].known_ns && g->v[i - 1].known_ns < to_ns && g->v[i - 1].seen_ns > from_ns)
+			return true;
+	return false;
 }
 
 uint64_t gaps__past(const struct gaps *g, uint64_t ts_ns)

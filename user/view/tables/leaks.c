@@ -307,9 +307,9 @@ static void put_verdict(struct page *p, const struct report *r)
 	else if (k->too_short)
 		snprintf(text, sizeof(text), "Too short to say: %s, and that takes %u.", report_growth_span(r, a),
 			 k->ticks_least);
-	else if (report_growth_is_hidden(r) && report_gaps_are_seen(r))
-		snprintf(text, sizeof(text), "Too short to say: %s windows of traced steps, and that takes %u.",
-			 fmt_count(a, (double)r->sampling.windows), REPORT_GROWTH_WINDOWS);
+	else if (report_growth_is_hidden(r) && report_gaps_seen(r))
+		snprintf(text, sizeof(text), "Too short to say: what lives on was seen in %zu of the %u gaps between windows "
+			 "that this takes.", report_gaps_seen(r), REPORT_GROWTH_GAPS);
 	else if (report_growth_is_hidden(r))
 		snprintf(text, sizeof(text), "Not to be seen: what lives on between traced steps is hidden. Trace all of them "
 			 "for a while: --max-overhead none -d 60.");
