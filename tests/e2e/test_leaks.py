@@ -277,6 +277,10 @@ def test_diff_of_some_steps_and_all():
         for name in ("cpu PARAMETER", "cpu OPTIMIZER_STATE"):
             some, all_steps = (rows[name][side]["mean"] for side in "ab")
             mt.check(abs(some / all_steps - 1) < 0.05, f"{name}: {some} on average of some steps, {all_steps} of all")
+        devices = mt.json.loads(mt.ok(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "device", "--json")).stdout)["rows"]
+        for side in "ab":
+            whole = sum(r[side]["mean"] for r in rows.values())
+            mt.check(abs(whole - devices[0][side]["mean"]) < len(rows), f"categories of {side}: {whole} in all, of {devices}")
 
 
 def test_diff_says_what_does_not_compare():

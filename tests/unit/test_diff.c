@@ -10,7 +10,9 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/err.h"
 #include "timeline/diff.h"
+#include "timeline/labels.h"
 #include "timeline/means.h"
 #include "timeline/report.h"
 #include "view/tables/diff.h"
@@ -101,6 +103,7 @@ static void test_ops(void **state)
 static void test_devices_and_categories(void **state)
 {
 	static struct report_dev from[2], to[2], end[2];
+	static double means[2 * CAT_MAX];
 	static struct report rf, rt, re, empty;
 	struct diff_side a = { .from = &rf, .to = &rt, .end = &re, .from_ns = 0, .to_ns = 10 * S, .steps = 5 };
 	struct diff_side b = { .from = &empty, .to = &empty, .end = &empty, .from_ns = 0, .to_ns = 10 * S, .steps = 5 };
@@ -111,8 +114,7 @@ static void test_devices_and_categories(void **state)
 	from[0] = (struct report_dev){ .dev = MT_DEV_CPU, .byte_ns = 1000 * S, .allocs = 10, .alloc_bytes = 100 };
 	to[0] = (struct report_dev){ .dev = MT_DEV_CPU, .byte_ns = 6000 * S, .allocs = 60, .alloc_bytes = 1100,
 			.peak = 900, .live = 5 };
-	from[0].cats[CAT_GRADIENT].byte_ns = 500 * S;
-	to[0].cats[CAT_GRADIENT] = (struct report_cat){ .byte_ns = 400 * S, .at_peak = 30, .live = 4 };
+	to[0].cats[CAT_GRADIENT] = (struct report_cat){ .at_peak = 30, .live = 4 };
 	to[0].cats[CAT_ACTIVATION] = (struct report_cat){ .byte_ns = 5000 * S };
 	to[1] = from[1] = (struct report_dev){ .dev = MT_DEV_CUDA0 + 3, .peak = 1 };
 	rf.devs = from;
@@ -122,6 +124,9 @@ static void test_devices_and_categories(void **state)
 	end[0].cats[CAT_GRADIENT].live = 700;
 	re.devs = end;
 	rf.devs_cnt = rt.devs_cnt = re.devs_cnt = 2;
+	means[CAT_ACTIVATION] = 500;
+	means[CAT_GRADIENT] = 40;
+	a.category_means = means;
 	assert_int_equal(diff__make(&d, &b, &a, DIFF_BY_DEVICE), 0);
 	assert_int_equal(d.cnt, 2);
 	r = &d.rows[0];
@@ -135,9 +140,8 @@ static void test_devices_and_categories(void **state)
 	assert_int_equal(d.cnt, 2);
 	assert_string_equal(d.rows[0].name, "cpu ACTIVATION");
 	assert_true(d.rows[0].b[DIFF_MEAN] == 500);
-	/* bytes that moved to another category meanwhile are no negative mean */
 	assert_string_equal(d.rows[1].name, "cpu GRADIENT");
-	assert_true(d.rows[1].b[DIFF_MEAN] == 0 && d.rows[1].b[DIFF_PEAK] == 30 && isnan(d.rows[1].b[DIFF_BYTES]));
+	assert_true(d.rows[1].b[DIFF_MEAN] == 40 && d.rows[1].b[DIFF_PEAK] == 30 && isnan(d.rows[1].b[DIFF_BYTES]));
 	assert_true(d.rows[1].b[DIFF_END] == 4);
 	diff__done(&d);
 	/* the peak fell: what fell most is the first */
@@ -190,9 +194,18 @@ static void block(struct means *m, uint8_t kind, uint64_t s, uint32_t name, uint
 							      .size = size, .dev = dev }), 0);
 }
 
+static struct labels *some_labels(void)
+{
+	struct labels *ret;
+
+	assert_int_equal(labels__new(&ret, NULL), 0);
+	return ret;
+}
+
 static void test_means(void **state)
 {
-	struct means *m = means__new(10 * S, 20 * S, 0);
+	struct labels *labels = some_labels();
+	struct means *m = means__new(10 * S, 20 * S, 0, labels);
 
 	(void)state;
 	block(m, TL_CREATE, 5, 3, 100, MT_DEV_CPU);  /* before: counts from 10 on */
@@ -205,7 +218,7 @@ static void test_means(void **state)
 	assert_true(means__region(m, (name_id){ 7 }) == 520);
 	assert_true(means__op(m, (name_id){ 5000 }) == 0 && means__op(m, NAME_NONE) == 0);
 	means__free(m);
-	m = means__new(10 * S, 20 * S, 1);
+	m = means__new(10 * S, 20 * S, 1, labels);
 	block(m, TL_CREATE, 15, 3, 1000, MT_DEV_HOST);
 	assert_true(means__op(m, (name_id){ 3 }) == 500);
 	for (uint8_t kind = 0; kind < 2; kind++)
@@ -213,12 +226,14 @@ static void test_means(void **state)
 				.ts_ns = (kind ? 20u : 15u) * S, .op = { 3 }, .size = 100, .stack = 8 }), 0);
 	assert_true(means__stack(m, 8) == 50 && means__stack(m, 0) == 500 && means__stack(m, 7) == 0);
 	means__free(m);
+	labels__free(labels);
 }
 
 /* In a gap nobody knows what is held: it is of no average. */
 static void test_means_without_gaps(void **state)
 {
-	struct means *m = means__new(10 * S, 20 * S, 0);
+	struct labels *labels = some_labels();
+	struct means *m = means__new(10 * S, 20 * S, 0, labels);
 
 	(void)state;
 	block(m, TL_CREATE, 5, 3, 100, MT_DEV_CPU);
@@ -230,6 +245,35 @@ static void test_means_without_gaps(void **state)
 	block(m, TL_DESTROY, 25, 3, 160, MT_DEV_CPU);
 	assert_true(means__op(m, (name_id){ 3 }) == 130);
 	means__free(m);
+	labels__free(labels);
+}
+
+/* A block has the label that it has at last, from its birth on; of versions each its own. */
+static void test_means_of_categories(void **state)
+{
+	struct labels *labels = some_labels();
+	struct means *m = means__new(10 * S, 20 * S, 0, labels);
+	const struct tl_event events[] = {
+		{ .kind = TL_CREATE, .ts_ns = 5 * S, .id = 1, .size = 100, .dev = MT_DEV_CPU },
+		{ .kind = TL_CREATE, .ts_ns = 10 * S, .id = 2, .size = 10, .dev = MT_DEV_CPU },
+		{ .kind = TL_CREATE, .ts_ns = 10 * S, .id = 3, .size = 7, .dev = MT_DEV_CUDA0 },
+		{ .kind = TL_VERSION, .ts_ns = 14 * S, .id = 2, .size = 10, .version = 1, .dev = MT_DEV_CPU },
+		{ .kind = TL_DESTROY, .ts_ns = 19 * S, .id = 2, .size = 10, .version = 1, .dev = MT_DEV_CPU },
+	};
+
+	(void)state;
+	assert_int_equal(labels__event(labels, &(struct tl_event){ .kind = TL_FINAL, .id = 1, .cat = CAT_PARAMETER }), 0);
+	assert_int_equal(labels__event(labels, &(struct tl_event){ .kind = TL_FINAL, .id = 2, .cat = CAT_INPUT }), 0);
+	assert_int_equal(labels__event(labels, &(struct tl_event){ .kind = TL_FINAL, .id = 2, .version = 1,
+								   .cat = CAT_GRADIENT }), 0);
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		assert_int_equal(means__event(m, &events[i]), 0);
+	assert_true(means__category(m, MT_DEV_CPU, CAT_PARAMETER) == 100);
+	assert_true(means__category(m, MT_DEV_CPU, CAT_INPUT) == 4 && means__category(m, MT_DEV_CPU, CAT_GRADIENT) == 5);
+	assert_true(means__category(m, MT_DEV_CUDA0, CAT_UNKNOWN) == 7 && means__category(m, MT_DEV_CPU, CAT_UNKNOWN) == 0);
+	assert_true(means__category(m, MT_DEVS_MAX - 1, CAT_MAX - 1) == 0 && means__op(m, NAME_NONE) == 116);
+	means__free(m);
+	labels__free(labels);
 }
 
 /* The text of a diff by operator: both have mm; only B has relu. */
@@ -370,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_means),
 		cmocka_unit_test(test_means_without_gaps),
+		cmocka_unit_test(test_means_of_categories),
 		cmocka_unit_test(test_what_is_said),
 		cmocka_unit_test(test_before_the_attach),
 	};

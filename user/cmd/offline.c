@@ -85,8 +85,7 @@ static int be_who_we_are(struct err *err)
 /* Commands whose data may not fit into memory. */
 static int spools(const struct options *o)
 {
-	return o->cmd == CMD_EXPORT || o->cmd == CMD_MCP || (o->cmd == CMD_REPORT && is_filtered(o)) ||
-	       (o->cmd == CMD_DIFF && o->by == BY_NAME);
+	return o->cmd == CMD_EXPORT || o->cmd == CMD_MCP || o->cmd == CMD_DIFF || (o->cmd == CMD_REPORT && is_filtered(o));
 }
 
 /*

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/names.h"
 #include "base/regions.h"
+#include "timeline/labels.h"
 #include "timeline/means.h"
 #include "timeline/report.h"
 #include "view/fold/holdings.h"
@@ -23,6 +24,7 @@ struct boundaries {
 
 struct compared_scan {
 	const struct names *names;
+	struct labels *labels;
 	struct boundaries marks, optimizer;
 	uint64_t first_ns, last_ns; /* decisions */
 	int has_ops;
@@ -57,7 +59,7 @@ static int scan_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 		boundaries__add(&s->marks, ev->ts_ns);
 	else if (ev->kind == TL_REGION && region_is_step(names__get(s->names, ev->region)))
 		boundaries__add(&s->optimizer, ev->ts_ns);
-	return 0;
+	return labels__event(s->labels, ev);
 }
 
 static void choose_stretch(struct diff_side *side, const struct compared_scan *s, const struct report_sampling *sampling)
@@ -75,11 +77,14 @@ static void choose_stretch(struct diff_side *side, const struct compared_scan *s
 int compared__scan(struct compared *c, const struct selection *asked, const char *path, enum classes classes, struct err *err)
 {
 	struct compared_scan s = { .names = NULL };
-	struct replay_opts ro = { .top = 1, .begin = scan_begin, .event = scan_event, .with_ops = 1, .ctx = &s };
+	struct replay_opts ro = { .top = 1, .begin = scan_begin, .event = scan_event, .with_ops = 1,
+				  .with_nodes = 1, .ctx = &s };
 	int r;
 
 	*c = (struct compared){ .path = path, .asked = *asked, .classes = classes };
-	r = chosen__find(&c->chosen, asked, path, classes, err);
+	r = labels__new(&c->labels, err);
+	s.labels = c->labels;
+	r = r ? r : chosen__find(&c->chosen, asked, path, classes, err);
 	if (!r)
 		r = chosen__run(&c->chosen, path, &ro, &c->scanned, &c->end, err);
 	if (!r)
@@ -125,7 +130,8 @@ static int read_end(void *ctx, const struct report *end, int r)
 	c->op_means = calloc(end->ops.cnt + 1, sizeof(*c->op_means));
 	c->region_means = calloc(end->regions.cnt + 1, sizeof(*c->region_means));
 	c->stack_means = calloc(end->stacks.cnt + 1, sizeof(*c->stack_means));
-	if (!c->op_means || !c->region_means || !c->stack_means)
+	c->category_means = calloc(end->devs_cnt + 1, CAT_MAX * sizeof(*c->category_means));
+	if (!c->op_means || !c->region_means || !c->stack_means || !c->category_means)
 		return -ENOMEM;
 	for (size_t i = 0; i < end->ops.cnt; i++)
 		c->op_means[i] = means__op(x->means, names__find(x->names, end->ops.rows[i].name));
@@ -135,6 +141,8 @@ static int read_end(void *ctx, const struct report *end, int r)
 	for (size_t i = 0; i < end->stacks.cnt; i++)
 		c->stack_means[i] = means__stack(x->means, end->stacks.rows[i].node);
 	c->stack_means[end->stacks.cnt] = means__stack(x->means, 0);
+	for (size_t i = 0; i < end->devs_cnt * CAT_MAX; i++)
+		c->category_means[i] = means__category(x->means, end->devs[i / CAT_MAX].dev, (enum category)(i % CAT_MAX));
 	return 0;
 }
 
@@ -147,7 +155,8 @@ static bool has_host_alone(const struct report *r)
 int compared__read(struct compared *c, enum diff_by by, struct err *err)
 {
 	struct diff_side *side = &c->side;
-	struct compared_reading x = { .c = c, .means = means__new(side->from_ns, side->to_ns, has_host_alone(c->scanned)) };
+	struct compared_reading x = { .c = c, .means = means__new(side->from_ns, side->to_ns, has_host_alone(c->scanned),
+								  c->labels) };
 	struct replay_opts ro = { .top = SIZE_MAX, .ranks_top = by == DIFF_BY_RANK ? 1 : 0, .begin = read_begin,
 				  .event = read_event, .end = read_end, .mark = read_mark,
 				  .marks = { side->from_ns, side->to_ns }, .marks_cnt = 2, .classes = c->classes, .ctx = &x };
@@ -163,6 +172,7 @@ int compared__read(struct compared *c, enum diff_by by, struct err *err)
 	side->op_means = c->op_means;
 	side->region_means = c->region_means;
 	side->stack_means = c->stack_means;
+	side->category_means = c->category_means;
 	return 0;
 }
 
@@ -216,4 +226,6 @@ void compared__done(struct compared *c)
 	free(c->op_means);
 	free(c->region_means);
 	free(c->stack_means);
+	free(c->category_means);
+	labels__free(c->labels);
 }

@@ -2,8 +2,7 @@
 /*
  * compared: a recording as a side of a diff (timeline/diff.h). It is read twice, once for its steps, once for the events
  * between; twice more for the names of blocks live at its peak. Of a recording with gaps all that was traced is compared
- * (docs/sampling.md). The first two of more than eight steps are left out: in them older blocks are seen late, and labels come
- * later than their blocks.
+ * (docs/sampling.md). The first two of more than eight steps are left out: in them older blocks are seen late.
  */
 #ifndef MT_REPLAY_COMPARED_H
 #define MT_REPLAY_COMPARED_H
@@ -24,7 +23,8 @@ struct compared {
 	struct diff_side side; /* what all this is for; of the rest it borrows */
 	struct report *at[2], *report; /* as of the stretch's ends, and of the trace: with all rows */
 	size_t at_cnt;
-	double *op_means, *region_means, *stack_means;
+	double *op_means, *region_means, *stack_means, *category_means;
+	struct labels *labels;	 /* of the first reading, for the second one's means */
 	struct held_moment peak; /* compared__name() */
 	struct diff_named *named;
 };

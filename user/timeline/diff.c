@@ -185,7 +185,7 @@ static void put_cats(struct parts *p, const struct diff_side *s)
 {
 	for (size_t i = 0; i < s->end->devs_cnt; i++) {
 		const struct report_dev *d = &s->end->devs[i];
-		const struct report_dev *from = dev_or_none(s->from, d->dev), *to = dev_or_none(s->to, d->dev);
+		const struct report_dev *to = dev_or_none(s->to, d->dev);
 
 		for (unsigned c = 0; c < CAT_MAX && d->dev != MT_DEV_HOST; c++) {
 			char dev[16], name[64];
@@ -198,7 +198,7 @@ static void put_cats(struct parts *p, const struct diff_side *s)
 			x = parts__add(p, name);
 			x->v[DIFF_PEAK] = (double)d->cats[c].at_peak;
 			x->v[DIFF_END] = (double)to->cats[c].live;
-			x->v[DIFF_MEAN] = mean_of(p, from->cats[c].byte_ns, to->cats[c].byte_ns);
+			x->v[DIFF_MEAN] = p->ns > 0 && s->category_means ? s->category_means[i * CAT_MAX + c] : NAN;
 		}
 	}
 }

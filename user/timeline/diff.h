@@ -31,6 +31,7 @@ struct diff_named {
 struct diff_side {
 	const struct report *from, *to, *end; /* as of both ends of the compared stretch, and of the trace */
 	const double *op_means, *region_means, *stack_means; /* over the stretch, of end's rows; last of ops and stacks: none */
+	const double *category_means; /* the same, CAT_MAX of each of end's devices */
 	const struct diff_named *named; /* BY_NAME: what lived at the peak, without gradients */
 	size_t named_cnt;
 	uint64_t from_ns, to_ns;

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/free.h"
 #include "memtrace/event.h"
+#include "timeline/labels.h"
 
 struct mean_row {
 	uint64_t live, since_ns; /* since_ns: by the clock */
@@ -23,15 +24,16 @@ struct means {
 	uint64_t from_ns, to_ns;
 	uint64_t last_ns, clock_ns; /* of the stretch, what was traced up to last_ns */
 	int host, in_gap;
-	struct mean_rows ops, regions, stacks; /* of stacks by node */
+	const struct labels *labels;
+	struct mean_rows ops, regions, stacks, categories; /* of stacks by node, of categories by category_row() */
 };
 
-struct means *means__new(uint64_t from_ns, uint64_t to_ns, int host)
+struct means *means__new(uint64_t from_ns, uint64_t to_ns, int host, const struct labels *labels)
 {
 	struct means *m = calloc(1, sizeof(*m));
 
 	if (m)
-		*m = (struct means){ .from_ns = from_ns, .to_ns = to_ns, .host = host };
+		*m = (struct means){ .from_ns = from_ns, .to_ns = to_ns, .host = host, .labels = labels };
 	return m;
 }
 
@@ -39,7 +41,7 @@ void means__free(struct means *m)
 {
 	if (!m)
 		return;
-	free_all(m->ops.rows, m->regions.rows, m->stacks.rows, m);
+	free_all(m->ops.rows, m->regions.rows, m->stacks.rows, m->categories.rows, m);
 }
 
 static struct mean_row *mean_rows__get(struct mean_rows *r, name_id name)
@@ -81,6 +83,16 @@ static int means__change(struct means *m, struct mean_rows *rows, name_id name, 
 	return 0;
 }
 
+static name_id category_row(uint8_t dev, enum category cat)
+{
+	return (name_id){ (uint32_t)dev * CAT_MAX + (uint32_t)cat };
+}
+
+static int means__categorize(struct means *m, const struct tl_event *ev, uint32_t version, int allocated)
+{
+	return means__change(m, &m->categories, category_row(ev->dev, labels__get(m->labels, ev->id, version)), ev, allocated);
+}
+
 int means__event(struct means *m, const struct tl_event *ev)
 {
 	int allocated = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
@@ -90,12 +102,18 @@ int means__event(struct means *m, const struct tl_event *ev)
 		means__advance(m, ev->ts_ns);
 		m->in_gap = ev->version != 0;
 	}
-	if ((!allocated && ev->kind != TL_DESTROY) || ev->size == TL_SIZE_UNKNOWN || (ev->dev == MT_DEV_HOST) != m->host)
+	if ((!allocated && ev->kind != TL_DESTROY && ev->kind != TL_VERSION) || ev->size == TL_SIZE_UNKNOWN ||
+	    (ev->dev == MT_DEV_HOST) != m->host)
 		return 0;
 	means__advance(m, ev->ts_ns);
+	if (ev->kind == TL_VERSION) {
+		r = means__categorize(m, ev, ev->version - 1, 0);
+		return r ? r : means__categorize(m, ev, ev->version, 1);
+	}
 	r = means__change(m, &m->ops, ev->op, ev, allocated);
 	r = r ? r : means__change(m, &m->regions, ev->region, ev, allocated);
-	return r ? r : means__change(m, &m->stacks, (name_id){ ev->stack }, ev, allocated);
+	r = r ? r : means__change(m, &m->stacks, (name_id){ ev->stack }, ev, allocated);
+	return r ? r : means__categorize(m, ev, ev->version, allocated);
 }
 
 static double mean_rows__mean(const struct mean_rows *r, const struct means *m, name_id name)
@@ -120,4 +138,9 @@ double means__region(const struct means *m, name_id region)
 double means__stack(const struct means *m, uint32_t node)
 {
 	return mean_rows__mean(&m->stacks, m, (name_id){ node });
+}
+
+double means__category(const struct means *m, uint8_t dev, enum category cat)
+{
+	return mean_rows__mean(&m->categories, m, category_row(dev, cat));
 }
