@@ -250,9 +250,8 @@ function drawGrowth() {
 		inBytes("live", "live"), {key: "blocks", head: "blocks", cell: (l) => count(l.blocks)},
 		{key: "age", head: "oldest", cell: (l) => clock(l.age, model.duration)}, {key: "sure", head: "sure", cls: "text"},
 		{key: "history", head: "across steps", value: (l) => l.bytes_slope, cell: (l) => spark(l.history)}];
-	const none = w.blind ? "Nothing to say: no source of allocations was watched." : w.too_short ? `Too short to say: ${count(w.ticks)} ${w.tick}s.` : "None: no operator's blocks, in any region, kept growing in number.";
 	$("growth").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Leak suspects")),
-		...(rows.length ? table("growth", columns, rows, "bytes_slope", {rows: 14, text: (l) => l.name, again: drawGrowth}) : [h("p", {class: "empty"}, none)]),
+		...(rows.length ? table("growth", columns, rows, "bytes_slope", {rows: 14, text: (l) => l.name, again: drawGrowth}) : [h("p", {class: "empty"}, w.answer)]),
 		h("p", {class: "note"}, "Blocks that live across steps and, after a quarter of the time, keep growing in number. Caches that fill slowly look the same." +
 			(w.total > rows.length ? ` The first ${rows.length} of ${count(w.total)}.` : "") +
 			(w.not_watched ? ` ${count(w.not_watched)} blocks were not watched: no room.` : "")));

@@ -289,36 +289,46 @@ static int leaks_are_blind(const struct report *r)
 	       !report_has_source(r, "segments");
 }
 
-static void put_verdict(struct page *p, const struct report *r)
+#define ANSWER_BYTES 160
+
+/* What can be said of growth, in a sentence. */
+static const char *leaks_answer(const struct report *r, char buf[ANSWER_BYTES])
 {
 	const struct report_leaks *k = &r->leaks;
-	char a[REPORT_SPAN_BYTES], text[160];
+	char a[REPORT_SPAN_BYTES];
 
 	if (k->cnt)
-		page__end_line(p);
-	if (k->cnt)
-		snprintf(text, sizeof(text), "%zu suspect%s in %s.", k->total, k->total == 1 ? "" : "s",
+		snprintf(buf, ANSWER_BYTES, "%zu suspect%s in %s.", k->total, k->total == 1 ? "" : "s",
 			 report_growth_span(r, a));
 	else if (leaks_are_blind(r))
-		snprintf(text, sizeof(text),
+		snprintf(buf, ANSWER_BYTES,
 			 "Nothing to say: no source of allocations was watched (framework, host or usdt: --probes).");
 	else if (!r->devs_cnt)
-		snprintf(text, sizeof(text), "Nothing to say: no allocation was seen.");
+		snprintf(buf, ANSWER_BYTES, "Nothing to say: no allocation was seen.");
 	else if (k->too_short)
-		snprintf(text, sizeof(text), "Too short to say: %s, and that takes %u.", report_growth_span(r, a),
+		snprintf(buf, ANSWER_BYTES, "Too short to say: %s, and that takes %u.", report_growth_span(r, a),
 			 k->ticks_least);
 	else if (report_growth_is_hidden(r) && report_gaps_seen(r))
-		snprintf(text, sizeof(text), "Too short to say: what lives on was seen in %zu of the %u gaps between windows "
+		snprintf(buf, ANSWER_BYTES, "Too short to say: what lives on was seen in %zu of the %u gaps between windows "
 			 "that this takes.", report_gaps_seen(r), REPORT_GROWTH_GAPS);
 	else if (report_growth_is_hidden(r))
-		snprintf(text, sizeof(text), "Not to be seen: what lives on between traced steps is hidden. Trace all of them "
+		snprintf(buf, ANSWER_BYTES, "Not to be seen: what lives on between traced steps is hidden. Trace all of them "
 			 "for a while: --max-overhead none -d 60.");
 	else
-		snprintf(text, sizeof(text), "Nothing grows: in %s no operator's blocks kept growing in number.",
+		snprintf(buf, ANSWER_BYTES, "Nothing grows: in %s no operator's blocks kept growing in number.",
 			 report_growth_span(r, a));
-	page__flow(p, 0, text);
-	if (k->not_watched)
-		page__line(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)k->not_watched));
+	return buf;
+}
+
+static void put_answer(struct page *p, const struct report *r)
+{
+	char a[24], text[ANSWER_BYTES];
+
+	if (r->leaks.cnt)
+		page__end_line(p);
+	page__flow(p, 0, leaks_answer(r, text));
+	if (r->leaks.not_watched)
+		page__line(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)r->leaks.not_watched));
 }
 
 int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *opts)
@@ -330,7 +340,7 @@ int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *o
 		return err;
 	if (r->leaks.cnt)
 		put_rows(&p, r);
-	put_verdict(&p, r);
+	put_answer(&p, r);
 	(opts->is_verbose || r->leaks.cnt ? view_coverage : view_coverage_short)(&p, r);
 	return page__done(&p);
 }
@@ -340,6 +350,7 @@ int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *o
 void leaks_json(struct json *j, const struct report *r)
 {
 	struct drawn d = drawn_as(AS_JSON, r);
+	char text[ANSWER_BYTES];
 
 	table__list(j, "leaks", &leak_table, &d, r->leaks.rows, r->leaks.cnt, sizeof(*r->leaks.rows));
 	json__begin_flat(j, "leaks_watched", '{');
@@ -349,5 +360,6 @@ void leaks_json(struct json *j, const struct report *r)
 	json__str(j, "tick", r->leaks.per_step ? "step" : "half second");
 	json__u64(j, "not_watched", r->leaks.not_watched);
 	json__bool(j, "blind", leaks_are_blind(r));
+	json__str(j, "answer", leaks_answer(r, text));
 	json__end(j, '}');
 }
