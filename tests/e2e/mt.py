@@ -78,6 +78,14 @@ def pace():
     return max(1.0, min(took) / PACE_S)
 
 
+def crowd():
+    """How many times longer than its CPU time a computation takes here, now: 1 where it has a CPU for itself."""
+    begin, cpu, x = time.monotonic(), time.process_time(), 0
+    for _ in range(3_000_000):
+        x += 1
+    return max(1.0, (time.monotonic() - begin) / (time.process_time() - cpu))
+
+
 def guard(seconds=0):
     """How long is too long for what usually takes far less than this."""
     return max(seconds, GUARD_S) * PATIENCE

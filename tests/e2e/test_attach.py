@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -14,7 +15,9 @@ import time
 import grown
 import mt
 
-ATTACH_S_MAX = 2.0  # the promise, at mt.pace() 1; without the time for which memtrace waited for a CPU that others had
+# The promise, at mt.pace() 1; without the time for which a thread of memtrace waited for a CPU that others had, or, where others always have one and
+# its threads wait in turn, times mt.crowd().
+ATTACH_S_MAX = 2.0
 
 SLOW = {"what_is_lost_after_the_end_is_not_counted"}
 LANDING = {"max_overhead_detaches", "max_overhead_detaches_without_steps", "two_memtraces_on_one_process", "a_memtrace_right_after_another",
@@ -35,9 +38,10 @@ def waited_for_a_cpu(pid):
 
 def test_attach_is_fast_and_steps_continue():
     """All operator probes are set soon after the command's start, each time, and the job goes on (how evenly: test_gaps.py)."""
-    took, waits, pace = [], [], mt.pace()
+    took, waits, crowds, pace = [], [], [], mt.pace()
     with mt.scratch() as tmp, mt.job("mlp") as job:
         for i in range(3):
+            crowds.append(mt.crowd())
             begin = time.monotonic()
             with mt.start("record", "-p", str(job.pid), "-o", str(tmp / f"{i}.mtr")) as tracer:
                 mt.wait_attached(tracer, job.pid, mt.OP)
@@ -49,9 +53,10 @@ def test_attach_is_fast_and_steps_continue():
         job.signal(signal.SIGTERM)
         mt.check(job.wait() == 0, f"the job failed: {job.err}")
     said = ", ".join(f"{t:.2f} s ({w:.2f} of it in a run queue)" for t, w in zip(took, waits))
-    pace = max(pace, mt.pace())
-    mt.note(f"attached in {said}; the machine takes {pace:.2f} times as long as it may")
-    mt.check(all(t - w <= ATTACH_S_MAX * pace for t, w in zip(took, waits)), f"attached only after {said}")
+    pace, crowd = max(pace, mt.pace()), statistics.median(crowds)
+    mt.note(f"attached in {said}; the machine takes {pace:.2f} times as long as it may, and shares its CPUs {crowd:.2f} times")
+    longest = ATTACH_S_MAX * pace
+    mt.check(all(t <= max(longest + w, longest * crowd) for t, w in zip(took, waits)), f"attached only after {said}")
 
 
 def test_live_report_equals_replay():
