@@ -139,7 +139,7 @@ def test_attached_and_started():
         a, b, out = tmp / "a.mtr", tmp / "b.mtr", tmp / "diff.html"
         with mt.job("transformer", "--quiet") as proc:
             grown.record(a, proc, grown.knows_python, "names of its modules")
-        mt.ok(mt.memtrace("record", "-o", b, "--", mt.PYTHON, mt.JOBS / "transformer.py", "--quiet", "--steps", 20, timeout=180))
+        mt.ok(mt.memtrace("record", "-o", b, "--", mt.PYTHON, mt.JOBS / "transformer.py", "--quiet", "--seconds", 4, timeout=180))
         for one, other in ((a, b), (b, a)):
             doc = json.loads(mt.ok(mt.memtrace("diff", one, other, "--json", "--top", 1000)).stdout)
             mt.ok(mt.memtrace("diff", one, other, "-o", out, "--force"))

@@ -491,17 +491,22 @@ def test_bands_are_phases():
 
 
 def test_memory_after_each_operator():
-    """The plot of show_traces: one step and all of them, with marks; the numbers are op-trace's."""
+    """The plot of show_traces: the step of the peak and all of them, with marks; the numbers are op-trace's."""
     with mt.scratch() as tmp:
         mt.ok(mt.memtrace("export", recording(), "--to", "op-trace", "-o", tmp / "t"), (0, 3))
         lines = [json.loads(text) for text in open(tmp / "t")]
     ops = [line for line in lines if line["ev"] == "op" and not line["depth"]]
+    ends = [(line["t"], line["step"]) for line in lines if line["ev"] == "mark" and line["name"] == "step"]
+    peak = mt.report(recording(), (0, 3))["devices"]["cpu"]
+    # Of steps as high as the first one it is the one that the report means: the others may end an operator a few bytes higher.
+    of_peak = next(number for t, number in ends if t > peak["peak_ns"])
     for width, height, dark in WIDTHS:
         with opened(page_of(recording()), width, height, dark) as page:
             o = page.js("memtrace.model().doc.optrace")
             names = page.js("memtrace.model().doc.names")
             step, cut = o["step"], slice(o["step"]["first"], o["step"]["first"] + len(o["step"]["allocated"]))
-            mt.check(o["ops"] == len(ops) and max(o["high"]) == max(line["allocated"] for line in ops) == max(step["allocated"]), "highest")
+            mt.check(o["ops"] == len(ops) and max(o["high"]) == max(line["allocated"] for line in ops), "highest")
+            mt.check(step["number"] == of_peak and max(step["allocated"]) <= peak["peak"], f"{step['number']} instead of {of_peak}")
             mt.check(step["allocated"] == [line["allocated"] for line in ops[cut]], "allocated in the step")
             mt.check([names[n - 1] for n in step["op"]] == [line["name"] for line in ops[cut]], "operators of the step")
             mt.check([o["phases"][p] for p in step["phase"]] == [line["phase"] for line in ops[cut]], "phases of the step")

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "base/err.h"
 #include "timeline/diff.h"
 #include "timeline/labels.h"
 #include "timeline/means.h"

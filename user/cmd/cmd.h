@@ -29,6 +29,7 @@ int cmd_report(const struct options *o, struct err *err);
 int report_browse(const struct options *o, const struct chosen *c, struct err *err); /* cmd_report with --tui */
 int report_moment(const struct options *o, struct err *err); /* cmd_report where is_filtered() and not is_of_processes() */
 int is_filtered(const struct options *o); /* a part of the recording is asked for (filter.h) */
+bool diff_spools(const struct options *o); /* what it shows needs every block's label */
 bool is_of_processes(const struct options *o); /* --pid or --rank alone: all of the report, of these processes */
 int cmd_export(const struct options *o, struct err *err);
 int cmd_diff(const struct options *o, struct err *err);

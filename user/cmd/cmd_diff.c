@@ -159,12 +159,25 @@ static int page_write(const struct options *o, const struct diff_side *sides, st
 	return r;
 }
 
+/* A page has them where it can. */
+static bool shows_categories(const struct options *o)
+{
+	return o->by == BY_CATEGORY || o->out;
+}
+
+bool diff_spools(const struct options *o)
+{
+	return shows_categories(o) || o->by == BY_NAME;
+}
+
 /* Refuses before it reads more. */
 static int read_side(struct compared *c, const struct options *o, struct err *err)
 {
-	struct selection asked = selection_of(o);
-	int r = compared__scan(c, &asked, o->file, o->classes, err);
+	int r;
 
+	*c = (struct compared){ .path = o->file, .asked = selection_of(o), .classes = o->classes,
+				.with_categories = shows_categories(o) };
+	r = compared__scan(c, err);
 	if (!r && !o->quiet)
 		replay_say(o->file, c->scanned->run.lost[MT_LOSS_DAMAGED], &c->end);
 	if (!r && o->by == BY_SYMBOL)

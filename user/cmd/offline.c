@@ -85,7 +85,17 @@ static int be_who_we_are(struct err *err)
 /* Commands whose data may not fit into memory. */
 static int spools(const struct options *o)
 {
-	return o->cmd == CMD_EXPORT || o->cmd == CMD_MCP || o->cmd == CMD_DIFF || (o->cmd == CMD_REPORT && is_filtered(o));
+	switch (o->cmd) {
+	case CMD_EXPORT:
+	case CMD_MCP:
+		return 1;
+	case CMD_DIFF:
+		return diff_spools(o);
+	case CMD_REPORT:
+		return is_filtered(o);
+	default:
+		return 0;
+	}
 }
 
 /*

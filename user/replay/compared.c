@@ -59,7 +59,7 @@ static int scan_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 		boundaries__add(&s->marks, ev->ts_ns);
 	else if (ev->kind == TL_REGION && region_is_step(names__get(s->names, ev->region)))
 		boundaries__add(&s->optimizer, ev->ts_ns);
-	return labels__event(s->labels, ev);
+	return s->labels ? labels__event(s->labels, ev) : 0;
 }
 
 static void choose_stretch(struct diff_side *side, const struct compared_scan *s, const struct report_sampling *sampling)
@@ -74,19 +74,17 @@ static void choose_stretch(struct diff_side *side, const struct compared_scan *s
 	side->steps = side->is_sampled ? sampling->steps_traced : b->cnt >= 2 ? b->cnt - 1 - skip : 0;
 }
 
-int compared__scan(struct compared *c, const struct selection *asked, const char *path, enum classes classes, struct err *err)
+int compared__scan(struct compared *c, struct err *err)
 {
 	struct compared_scan s = { .names = NULL };
 	struct replay_opts ro = { .top = 1, .begin = scan_begin, .event = scan_event, .with_ops = 1,
 				  .with_nodes = 1, .ctx = &s };
-	int r;
+	int r = c->with_categories ? labels__new(&c->labels, err) : 0;
 
-	*c = (struct compared){ .path = path, .asked = *asked, .classes = classes };
-	r = labels__new(&c->labels, err);
 	s.labels = c->labels;
-	r = r ? r : chosen__find(&c->chosen, asked, path, classes, err);
+	r = r ? r : chosen__find(&c->chosen, &c->asked, c->path, c->classes, err);
 	if (!r)
-		r = chosen__run(&c->chosen, path, &ro, &c->scanned, &c->end, err);
+		r = chosen__run(&c->chosen, c->path, &ro, &c->scanned, &c->end, err);
 	if (!r)
 		choose_stretch(&c->side, &s, &c->scanned->sampling);
 	return r;
@@ -130,8 +128,9 @@ static int read_end(void *ctx, const struct report *end, int r)
 	c->op_means = calloc(end->ops.cnt + 1, sizeof(*c->op_means));
 	c->region_means = calloc(end->regions.cnt + 1, sizeof(*c->region_means));
 	c->stack_means = calloc(end->stacks.cnt + 1, sizeof(*c->stack_means));
-	c->category_means = calloc(end->devs_cnt + 1, CAT_MAX * sizeof(*c->category_means));
-	if (!c->op_means || !c->region_means || !c->stack_means || !c->category_means)
+	if (c->with_categories)
+		c->category_means = calloc(end->devs_cnt + 1, CAT_MAX * sizeof(*c->category_means));
+	if (!c->op_means || !c->region_means || !c->stack_means || (c->with_categories && !c->category_means))
 		return -ENOMEM;
 	for (size_t i = 0; i < end->ops.cnt; i++)
 		c->op_means[i] = means__op(x->means, names__find(x->names, end->ops.rows[i].name));
@@ -141,7 +140,7 @@ static int read_end(void *ctx, const struct report *end, int r)
 	for (size_t i = 0; i < end->stacks.cnt; i++)
 		c->stack_means[i] = means__stack(x->means, end->stacks.rows[i].node);
 	c->stack_means[end->stacks.cnt] = means__stack(x->means, 0);
-	for (size_t i = 0; i < end->devs_cnt * CAT_MAX; i++)
+	for (size_t i = 0; c->category_means && i < end->devs_cnt * CAT_MAX; i++)
 		c->category_means[i] = means__category(x->means, end->devs[i / CAT_MAX].dev, (enum category)(i % CAT_MAX));
 	return 0;
 }

@@ -90,6 +90,8 @@ static name_id category_row(uint8_t dev, enum category cat)
 
 static int means__categorize(struct means *m, const struct tl_event *ev, uint32_t version, int allocated)
 {
+	if (!m->labels)
+		return 0;
 	return means__change(m, &m->categories, category_row(ev->dev, labels__get(m->labels, ev->id, version)), ev, allocated);
 }
 

@@ -13,7 +13,10 @@
 struct labels;
 struct means;
 
-/* Blocks of the malloc family alone (host), or of all other devices (struct report_op). labels: borrowed. NULL: no memory. */
+/*
+ * Blocks of the malloc family alone (host), or of all other devices (struct report_op). labels: borrowed; NULL: categories are
+ * not asked for. NULL: no memory.
+ */
 struct means *means__new(uint64_t from_ns, uint64_t to_ns, int host, const struct labels *labels);
 void means__free(struct means *m); /* NULL is fine */
 int means__event(struct means *m, const struct tl_event *ev); /* 0 or -ENOMEM */
