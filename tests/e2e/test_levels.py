@@ -641,7 +641,7 @@ def test_evaluation_every_50_steps():
 
 def test_growing_sequences():
     """Batches that grow by and by are one kind, and what is said of its mean says that it may be off by much."""
-    usual, others, _ = check_changing("growing", 500)
+    usual, others, _ = check_changing("growing", 500, windows=3)  # of one alone nobody knows how far it is off
     act = usual["mean_step"]["devices"]["cpu"]["categories"]["ACTIVATION"]
     mt.check(usual["watched"] >= 0.8 * sum(k["watched"] for k in [usual, *others]), f"{usual}, {others}")
     mt.check(act["mean_error"] > act["mean"] / 20, f"steps differ, and no error is told: {act}")

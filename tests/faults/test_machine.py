@@ -11,6 +11,7 @@ import faults
 import mt
 
 SLOW = {"target_out_of_memory", "memtrace_out_of_memory", "cpu_away_and_back", "cpu_away_for_an_instant", "own_time_namespace"}
+ALONE = {"cpu_away_and_back", "cpu_away_for_an_instant"}
 MIB = 1 << 20
 
 
