@@ -323,7 +323,18 @@ class Prometheus:
             return targets and all(t["health"] == "up" for t in targets)
         return False
 
+    def listens(self):
+        mt.check(self.proc.alive(), "\n".join(self.proc.err[-20:]))
+        with contextlib.suppress(OSError, ValueError):
+            return self.query("vector(1)")
+        return False
+
     def __enter__(self):
+        try:
+            mt.wait_until(self.listens, "Prometheus to answer", 60)
+        except BaseException:
+            self.proc.close()
+            raise
         return self
 
     def __exit__(self, *_):

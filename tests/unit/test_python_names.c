@@ -722,23 +722,32 @@ static struct py_name name_at(uint64_t data)
 	return *t->name;
 }
 
-/* The image's weight and its gradient become DTensors; its momentum one around a tensor that is waited for. */
-static void wrap(void)
+/* The module's, instead of the one that it has. */
+static void put_weight(uint64_t weight)
+{
+	uint64_t key = image_str(&im, "weight");
+
+	poke(&im, im.params + 32, image_keys(&im, 1, 1, &key, &weight));
+	poke(&im, im.params + 16, 1);
+}
+
+/* The image's weight (returned) and its gradient become DTensors; its momentum one around a tensor that is waited for. */
+static uint64_t wrap(void)
 {
 	uint64_t dtensor = image_slotted(&im, "DTensor", "_local_tensor");
 	uint64_t waiting = image_slotted(&im, "AsyncCollectiveTensor", "elem");
-	uint64_t key = image_str(&im, "weight"), momentum = image_str(&im, "momentum_buffer"), weight, grad, state, group, all;
+	uint64_t momentum = image_str(&im, "momentum_buffer"), weight, grad, state, group, all;
 
 	weight = image_wrapper(&im, dtensor, image_tensor(&im, im.base_tensor, 0x1a000, 8, 4));
 	grad = image_wrapper(&im, dtensor, image_tensor(&im, im.base_tensor, 0x1b000, 8, 4));
 	image_grad(&im, weight, grad);
-	poke(&im, im.params + 32, image_keys(&im, 1, 1, &key, &weight));
-	poke(&im, im.params + 16, 1);
+	put_weight(weight);
 	state = image_wrapper(&im, dtensor, image_wrapper(&im, waiting, image_tensor(&im, im.base_tensor, 0x1d000, 8, 4)));
 	group = image_dict(&im, 1, 1, LIST(image_str(&im, "params")), LIST(image_list(&im, 1, LIST(weight))));
 	all = image_dict(&im, 0, 1, LIST(weight), LIST(image_dict(&im, 1, 1, LIST(momentum), LIST(state))));
 	image_instance(&im, im.sgd, 0, 2, LIST(image_str(&im, "state"), image_str(&im, "param_groups")),
 		       LIST(all, image_list(&im, 1, LIST(group))));
+	return weight;
 }
 
 static void test_wrappers(void **state)
@@ -762,6 +771,31 @@ static void test_wrappers(void **state)
 		assert_false(name_at(0xc000).is_inner); /* a buffer as ever */
 		teardown(NULL);
 	}
+}
+
+/* fully_shard: a module has its shard in one look, what is gathered from all ranks' shards in the next. */
+static void test_wrappers_that_come_and_go(void **state)
+{
+	uint64_t shard, gathered;
+
+	(void)state;
+	begin(11, 0);
+	im.len = im.used;
+	shard = wrap();
+	gathered = image_tensor(&im, im.base_tensor, 0x2a000, 8, 4);
+	im.used = im.len;
+	im.len = IMAGE_BYTES;
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	for (unsigned i = 0; i < 6; i++) {
+		expect(0x1a000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+		expect(0x1d000, EV_TENSOR_STATE, "SGD#2", "inner.weight", "momentum_buffer", "float32[8,4]");
+		im.len = im.used;
+		put_weight(i % 3 ? gathered : shard);
+		im.used = im.len;
+		im.len = IMAGE_BYTES;
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	}
+	expect(0x2a000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
 }
 
 #define MODULE_KEYS LIST(image_str(&im, "_parameters"), image_str(&im, "_buffers"), image_str(&im, "_modules"))
@@ -993,6 +1027,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_more_than_is_kept, teardown),
 		cmocka_unit_test_teardown(test_many_are_not_cut, teardown),
 		cmocka_unit_test_teardown(test_wrappers, teardown),
+		cmocka_unit_test_teardown(test_wrappers_that_come_and_go, teardown),
 		cmocka_unit_test_teardown(test_sparse_gradients, teardown),
 		cmocka_unit_test_teardown(test_wrappers_that_rest, teardown),
 		cmocka_unit_test_teardown(test_parts_of_a_flat_tensor, teardown),

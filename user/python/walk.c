@@ -28,8 +28,10 @@ static void forget(struct walk *w)
 		map__done(&w->state->of);
 		map__done(&w->state->held);
 		map__done(&w->state->held_paths);
+		map__done(&w->state->former);
 		map__done(&w->state->data);
 		map__done(&w->state->grads);
+		free(w->state->former_text);
 		free(w->state->parameters);
 		free(w->state->modules);
 		free(w->state->members);
@@ -56,7 +58,7 @@ void walk__done(struct walk *w)
 static size_t maps_bytes(const struct walk_state *s)
 {
 	return map__bytes(&s->by_addr) + map__bytes(&s->objects) + map__bytes(&s->of) + map__bytes(&s->held) +
-	       map__bytes(&s->held_paths) + map__bytes(&s->data) + map__bytes(&s->grads);
+	       map__bytes(&s->held_paths) + map__bytes(&s->data) + map__bytes(&s->grads) + walk__formers_bytes(s);
 }
 
 /* Room kept by tables of earlier walks: another one may have been large in each. */
@@ -75,8 +77,10 @@ static struct walk_state *state__new(void)
 {
 	struct walk_state *s = calloc(1, sizeof(*s));
 
-	if (s)
+	if (s) {
 		s->by_addr = s->objects = s->of = s->held = s->held_paths = s->data = s->grads = MAP_OF(struct about);
+		s->former = MAP_OF(struct former);
+	}
 	return s;
 }
 
@@ -132,8 +136,9 @@ static void calibrate(struct walk *w)
 
 int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt)
 {
-	int r = begin(w);
+	int r = walk__keep_formers(w);
 
+	r = r ? r : begin(w);
 	py_snap__trace(w->py->snap, !w->is_untraced);
 	py__forget_types(w->py); /* the words that they were read from belong to the trace */
 	r = r ? r : walk__read_modules(w, modules, modules_cnt);

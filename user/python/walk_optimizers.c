@@ -32,6 +32,89 @@ static int find_parts(void *ctx, uint64_t key, uint64_t value)
 	return o->state && o->groups ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
 }
 
+/* Of a module, a part of a DTensor. */
+static int is_inner_parameter(const struct py_name *n)
+{
+	return n->is_inner && n->kind == EV_TENSOR_PARAMETER;
+}
+
+/* --- DTensors that were a module's ------------------------------------------------------------------------- */
+
+/* Of a made-up heap; 100,000 parameters have 40 bytes or so each. */
+#define FORMER_TEXT_MAX (8u << 20)
+
+static int keep_former(struct walk_state *s, uint64_t obj, uint64_t root, const char *path)
+{
+	size_t len = strlen(path) + 1;
+	struct former *f;
+
+	if (map__find(&s->former, obj) || s->former_len + len > FORMER_TEXT_MAX)
+		return 0;
+	if (s->former_cap < s->former_len + len) {
+		size_t cap = s->former_cap ? s->former_cap * 2 : 4096;
+		char *p = realloc(s->former_text, cap);
+
+		if (!p)
+			return -ENOMEM;
+		s->former_text = p;
+		s->former_cap = cap;
+	}
+	f = map__put(&s->former, obj);
+	if (!f)
+		return -ENOMEM;
+	f->root = root;
+	f->path = (uint32_t)s->former_len;
+	memcpy(s->former_text + s->former_len, path, len);
+	s->former_len += len;
+	return 0;
+}
+
+int walk__keep_formers(struct walk *w)
+{
+	struct walk_state *s = w->state;
+	int r = 0;
+
+	if (!s)
+		return 0;
+	map__clear(&s->former);
+	s->former_len = 0;
+	for (size_t i = 0; i < w->gradients_at && !r; i++) {
+		const struct py_name *n = &w->names[i];
+		uint32_t path, root;
+
+		if (!is_inner_parameter(n))
+			continue;
+		path = walk__get(&s->objects, n->obj);
+		root = walk__get(&s->of, n->obj);
+		if (path && path != NAMELESS && root)
+			r = keep_former(s, n->obj, s->modules[root - 1].obj, walk__text(w, path - 1));
+	}
+	return r;
+}
+
+size_t walk__formers_bytes(const struct walk_state *s)
+{
+	return map__bytes(&s->former) + s->former_cap;
+}
+
+/*
+ * While fully_shard has a module's weights gathered, these are its parameters, and the shards are the optimizer's alone: they
+ * keep their names. *ret: the path; "": it has none.
+ */
+static int former_path(struct walk *w, struct py_name *n, const char **ret)
+{
+	struct walk_state *s = w->state;
+	const struct former *f = map__find(&s->former, n->obj);
+	uint32_t root = f ? walk__get(&s->by_addr, f->root) : 0;
+
+	*ret = "";
+	if (!root || s->modules[root - 1].is_child)
+		return 0;
+	*ret = s->former_text + f->path;
+	n->root = f->root;
+	return walk__put(w, &s->of, n->obj, root);
+}
+
 /* Parameters of no module. */
 static int name_group(struct of_optimizer *o, uint64_t params)
 {
@@ -42,6 +125,7 @@ static int name_group(struct of_optimizer *o, uint64_t params)
 
 	for (size_t i = 0; i < cnt && !r; i++) {
 		struct py_name n = { .obj = items[i], .root = o->obj, .kind = EV_TENSOR_PARAMETER };
+		const char *former;
 		char path[64];
 
 		if (!walk__is_a(w, n.obj, WALK_TENSOR))
@@ -50,7 +134,8 @@ static int name_group(struct of_optimizer *o, uint64_t params)
 		if (r || walk__get(&w->state->objects, n.obj))
 			continue;
 		snprintf(path, sizeof(path), "param_groups.%u.%zu", o->group, i);
-		r = walk__add_text(w, path, &n.path);
+		r = former_path(w, &n, &former);
+		r = r ? r : walk__add_text(w, *former ? former : path, &n.path);
 		r = r ? r : walk__put(w, &w->state->objects, n.obj, n.path + 1);
 		r = r ? r : walk__name_tensor(w, &n);
 	}
@@ -149,12 +234,6 @@ static uint64_t path_hash(const char *path)
 static int is_held(const struct walk *w, const struct py_name *n)
 {
 	return walk__get(&w->state->held, n->obj) != 0;
-}
-
-/* Of a module, a part of a DTensor. */
-static int is_inner_parameter(const struct py_name *n)
-{
-	return n->is_inner && n->kind == EV_TENSOR_PARAMETER;
 }
 
 /*

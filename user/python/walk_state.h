@@ -41,6 +41,12 @@ struct wrapper {
 	uint8_t is_flat;	    /* it has a __tensor_flatten__: attributes are parts, too */
 };
 
+/* Of a DTensor that an optimizer has: what the walk before called it. */
+struct former {
+	uint64_t obj, root;
+	uint32_t path; /* in former_text */
+};
+
 /* Of an address: a number + 1. */
 struct about {
 	uint64_t addr;
@@ -58,6 +64,9 @@ struct walk_state {
 	struct map of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
 	struct map held;    /* parameters that an optimizer has → 1 */
 	struct map held_paths; /* hashes of where those lie that are DTensors → 1 */
+	struct map former; /* struct former */
+	char *former_text;
+	size_t former_len, former_cap;
 	struct map data;    /* data pointers → their names, gradients not among them */
 	struct map grads;   /* … of these */
 	struct parameter *parameters; /* their gradients are looked for */
@@ -109,6 +118,9 @@ void walk__parts_of_impl(struct walk *w, uint64_t impl, struct walk_parts *ret);
 
 /* --- walk_optimizers.c ---------------------------------------------------------------------------------------- */
 
+/* Before a walk: what the one before called DTensors. 0, -ENOMEM. */
+int walk__keep_formers(struct walk *w);
+size_t walk__formers_bytes(const struct walk_state *s);
 int walk__name_optimizer(struct walk *w, uint64_t obj);
 int walk__find_resting(struct walk *w); /* once all are named */
 
