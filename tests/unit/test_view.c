@@ -258,6 +258,21 @@ static char *written(const struct report *r, const struct view_opts *opts)
 	return m.text;
 }
 
+/* A job that something else slowed down while its steps before were watched. */
+static void test_price_that_is_reversed(void **state)
+{
+	struct report r = fix_report();
+	char *text;
+
+	(void)state;
+	r.cost.price = (struct report_price){ .steps_before = 14, .steps = 400, .before_ns = 17000000, .traced_ns = 8000000,
+					      .lost = -1.125, .error = 0.36 };
+	text = written(&r, &(struct view_opts){ .is_verbose = 1, .top = 1, .width = 200 });
+	assert_non_null(strstr(text, "something else slowed the job down before, so what tracing costs is not known"));
+	assert_null(strstr(text, "no loss that stands out"));
+	free(text);
+}
+
 /* Of a job that has ended nothing lives: no table for people has a column of zeros. CSV has all columns. */
 static void test_nothing_lives(void **state)
 {
@@ -680,6 +695,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),
+		cmocka_unit_test(test_price_that_is_reversed),
 		cmocka_unit_test(test_steps_of_some),
 		cmocka_unit_test(test_head_of_all_jobs), cmocka_unit_test(test_head_of_two_jobs),
 		cmocka_unit_test(test_tables), cmocka_unit_test(test_helpers_after_the_job),

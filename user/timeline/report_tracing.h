@@ -56,7 +56,7 @@ struct report_price {
 	uint32_t pid;
 	uint64_t steps_before, steps; /* that were compared; 0: none could be */
 	uint64_t before_ns, traced_ns;
-	double lost;  /* share of its speed; below 0: it was faster, which is noise */
+	double lost;  /* share of its speed; below 0: it was faster, which is noise or a disturbance of the steps before */
 	double error; /* of lost, either way, 95 % */
 };
 
@@ -69,6 +69,12 @@ static inline bool report_price__is_known(const struct report_price *p)
 static inline bool report_price__is_vague(const struct report_price *p)
 {
 	return p->steps && p->lost > p->error && p->error > p->lost / 2;
+}
+
+/* The steps before took longer than noise explains. */
+static inline bool report_price__is_reversed(const struct report_price *p)
+{
+	return p->steps && p->lost < -p->error;
 }
 
 struct report_program {

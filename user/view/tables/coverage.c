@@ -239,6 +239,8 @@ static void put_price(struct page *p, const struct report *r)
 	else if (price->lost > price->error)
 		sentence__add(&s, "the job loses %s of its speed, give or take %s", fmt_share(c, price->lost, 1),
 			      fmt_share(d, price->error, 1));
+	else if (report_price__is_reversed(price))
+		sentence__add(&s, "something else slowed the job down before, so what tracing costs is not known");
 	else
 		sentence__add(&s, "no loss that stands out of the steps' own differences of %s", fmt_share(d, price->error, 1));
 	page__para(p, "measured", s.text);
