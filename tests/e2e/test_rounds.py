@@ -35,7 +35,9 @@ def test_parts_that_passed_and_that_failed():
         rows = [(r["part"], r["result"][:6], r["commit"]) for r in kept.read(table)]
         mt.check(sorted(rows) == [("one", "failed", "def"), ("one", "passed", "abc"), ("three", "failed", "abc"), ("two", "failed", "abc"),
                                   ("two", "passed", "ghi")], f"{rows}")
-        mt.check("old" in said([PART], 0, **env) and len(said([PART], 0, **env).splitlines()) == 5, "what there is")
+        lines = said([PART], 1, **env).splitlines()
+        mt.check(sum(" old " in line for line in lines) == 2 and len(lines) == 6 and lines[-1] == "failed: two, three", f"what there is: {lines}")
+        mt.check(len(said([PART], 0, **{**env, "MT_COMMIT": "ghi"}).splitlines()) == 5, "what failed is of another commit")
         said([PART, "four", "echo", "skip p.q (0.1 s): no GPU"], 0, **env)
         mt.check([r["result"] for r in kept.read(table) if r["part"] == "four"] == ["passed, skipped: p.q"], "what was skipped did not pass")
 
