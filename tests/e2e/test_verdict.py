@@ -109,6 +109,7 @@ def test_state_of_some_steps():
             return first_kind(rep) == "state" and 0 < rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"]
         grown.record(d / "a.mtr", job, is_of_some, "a verdict on some steps", "--max-overhead", 2)
         rep, lines = verdict_of(d / "a.mtr")
+        lines = [line for line in lines if line["kind"] != "spike"]  # RSS between traced steps may have had one
         mt.check(lines[0]["kind"] == "state" and rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"], f"{lines}")
         said = re.search(r"in (?:each|\d+) of (\d+) traced steps", lines[0]["text"])
         mt.check(not said or int(said[1]) == rep["sampling"]["steps_traced"], f"{lines[0]['text']}: {rep['sampling']['steps_traced']}")
