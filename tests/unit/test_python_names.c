@@ -776,12 +776,14 @@ static void test_wrappers(void **state)
 /* fully_shard: a module has its shard in one look, what is gathered from all ranks' shards in the next. */
 static void test_wrappers_that_come_and_go(void **state)
 {
-	uint64_t shard, gathered;
+	uint64_t shard, gathered, other;
 
 	(void)state;
 	begin(11, 0);
 	im.len = im.used;
 	shard = wrap();
+	other = image_wrapper(&im, image_slotted(&im, "DTensor", "_local_tensor"),
+			      image_tensor(&im, im.base_tensor, 0x2b000, 8, 4));
 	gathered = image_tensor(&im, im.base_tensor, 0x2a000, 8, 4);
 	im.used = im.len;
 	im.len = IMAGE_BYTES;
@@ -796,6 +798,13 @@ static void test_wrappers_that_come_and_go(void **state)
 		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 	}
 	expect(0x2a000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+	/* The shard is gone, and the optimizer has another tensor, at the same address. */
+	poke(&im, shard + 16, peek(&im, other + 16));
+	poke(&im, peek(&im, other + 16) + 48, shard);
+	poke(&im, shard + 32, peek(&im, other + 32));
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	expect(0x2b000, EV_TENSOR_PARAMETER, "SGD#2", "param_groups.0.0", "", "float32[8,4]");
 }
 
 #define MODULE_KEYS LIST(image_str(&im, "_parameters"), image_str(&im, "_buffers"), image_str(&im, "_modules"))

@@ -32,36 +32,31 @@ static int find_parts(void *ctx, uint64_t key, uint64_t value)
 	return o->state && o->groups ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
 }
 
-/* Of a module, a part of a DTensor. */
-static int is_inner_parameter(const struct py_name *n)
-{
-	return n->is_inner && n->kind == EV_TENSOR_PARAMETER;
-}
-
 /* --- DTensors that were a module's ------------------------------------------------------------------------- */
 
 /* Of a made-up heap; 100,000 parameters have 40 bytes or so each. */
 #define FORMER_TEXT_MAX (8u << 20)
 
-static int keep_former(struct walk_state *s, uint64_t obj, uint64_t root, const char *path)
+static int keep_former(struct walk_state *s, const struct parameter *p, uint64_t root, const char *path)
 {
 	size_t len = strlen(path) + 1;
 	struct former *f;
 
-	if (map__find(&s->former, obj) || s->former_len + len > FORMER_TEXT_MAX)
+	if (map__find(&s->former, p->obj) || s->former_len + len > FORMER_TEXT_MAX)
 		return 0;
 	if (s->former_cap < s->former_len + len) {
 		size_t cap = s->former_cap ? s->former_cap * 2 : 4096;
-		char *p = realloc(s->former_text, cap);
+		char *text = realloc(s->former_text, cap);
 
-		if (!p)
+		if (!text)
 			return -ENOMEM;
-		s->former_text = p;
+		s->former_text = text;
 		s->former_cap = cap;
 	}
-	f = map__put(&s->former, obj);
+	f = map__put(&s->former, p->obj);
 	if (!f)
 		return -ENOMEM;
+	f->impl = p->at.impl;
 	f->root = root;
 	f->path = (uint32_t)s->former_len;
 	memcpy(s->former_text + s->former_len, path, len);
@@ -78,16 +73,16 @@ int walk__keep_formers(struct walk *w)
 		return 0;
 	map__clear(&s->former);
 	s->former_len = 0;
-	for (size_t i = 0; i < w->gradients_at && !r; i++) {
-		const struct py_name *n = &w->names[i];
+	for (size_t i = 0; i < s->parameters_cnt && !r; i++) {
+		const struct parameter *p = &s->parameters[i];
 		uint32_t path, root;
 
-		if (!is_inner_parameter(n))
+		if (p->at.storage)
 			continue;
-		path = walk__get(&s->objects, n->obj);
-		root = walk__get(&s->of, n->obj);
+		path = walk__get(&s->objects, p->obj);
+		root = walk__get(&s->of, p->obj);
 		if (path && path != NAMELESS && root)
-			r = keep_former(s, n->obj, s->modules[root - 1].obj, walk__text(w, path - 1));
+			r = keep_former(s, p, s->modules[root - 1].obj, walk__text(w, path - 1));
 	}
 	return r;
 }
@@ -99,7 +94,8 @@ size_t walk__formers_bytes(const struct walk_state *s)
 
 /*
  * While fully_shard has a module's weights gathered, these are its parameters, and the shards are the optimizer's alone: they
- * keep their names. *ret: the path; "": it has none.
+ * keep their names. Another tensor at the address of an object that is gone has a TensorImpl of its own. *ret: the path; "": it
+ * has none.
  */
 static int former_path(struct walk *w, struct py_name *n, const char **ret)
 {
@@ -108,7 +104,7 @@ static int former_path(struct walk *w, struct py_name *n, const char **ret)
 	uint32_t root = f ? walk__get(&s->by_addr, f->root) : 0;
 
 	*ret = "";
-	if (!root || s->modules[root - 1].is_child)
+	if (!root || s->modules[root - 1].is_child || py_torch__impl(w->torch, w->py, n->obj) != f->impl)
 		return 0;
 	*ret = s->former_text + f->path;
 	n->root = f->root;
@@ -229,6 +225,12 @@ static uint64_t path_hash(const char *path)
 	uint64_t hash = XXH3_64bits(path, strlen(path));
 
 	return hash ? hash : 1;
+}
+
+/* Of a module, a part of a DTensor. */
+static int is_inner_parameter(const struct py_name *n)
+{
+	return n->is_inner && n->kind == EV_TENSOR_PARAMETER;
 }
 
 static int is_held(const struct walk *w, const struct py_name *n)

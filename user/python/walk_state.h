@@ -43,7 +43,7 @@ struct wrapper {
 
 /* Of a DTensor that an optimizer has: what the walk before called it. */
 struct former {
-	uint64_t obj, root;
+	uint64_t obj, impl, root;
 	uint32_t path; /* in former_text */
 };
 
