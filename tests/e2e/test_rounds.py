@@ -38,6 +38,9 @@ def test_parts_that_passed_and_that_failed():
         lines = said([PART], 1, **env).splitlines()
         mt.check(sum(" old " in line for line in lines) == 2 and len(lines) == 6 and lines[-1] == "failed: two, three", f"what there is: {lines}")
         mt.check(len(said([PART], 0, **{**env, "MT_COMMIT": "ghi"}).splitlines()) == 5, "what failed is of another commit")
+        said([PART, "none", d / "none"], 127, **{**env, "MT_COMMIT": "jkl"})
+        mt.check([r["result"] for r in kept.read(table) if r["part"] == "none"] == ["failed: (exit code 127)"], "no command, no row")
+        said([PART], 1, **{**env, "MT_COMMIT": "jkl"})
         said([PART, "four", "echo", "skip p.q (0.1 s): no GPU"], 0, **env)
         mt.check([r["result"] for r in kept.read(table) if r["part"] == "four"] == ["passed, skipped: p.q"], "what was skipped did not pass")
 
