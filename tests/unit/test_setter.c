@@ -149,7 +149,10 @@ static void operators_wait_until_they_may(void **state)
 	assert_int_equal(one->begin_ns, 0);
 	assert_int_equal(done_cnt, 1);
 	assert_true(setter__is_awaited(r.s));
+	assert_true(setter__is_watching(r.s));
 	refused = 0;
+	turn_until(&r, 7);
+	assert_false(setter__is_watching(r.s));
 	turn_until(&r, 8);
 	assert_false(setter__is_awaited(r.s));
 	rig__done(&r);

@@ -57,6 +57,7 @@ struct naming {
 	uint64_t last_ns;
 	int is_busy, is_over, is_resting;
 	bool has_begun; /* for naming__has_begun, once no look is under way */
+	bool is_held;	/* naming__hold */
 	uint32_t generation; /* of what was sent to the kernel side */
 	uint64_t left_out;
 	size_t procs_left_out; /* the most processes without a place at one time */
@@ -298,7 +299,9 @@ static void begin_next(struct naming *n, uint64_t now_ns)
 
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns)
 {
-	if (n->is_busy || (n->last_ns && now_ns < n->last_ns + NAMING_EVERY_NS * 9 / 10)) /* timers are not exact */
+	if (n->is_busy || n->is_held)
+		return;
+	if (n->last_ns && now_ns < n->last_ns + NAMING_EVERY_NS * 9 / 10) /* timers are not exact */
 		return;
 	follow_pids(n, pids, cnt);
 	begin_next(n, now_ns);
@@ -311,6 +314,14 @@ void naming__hurry(struct naming *n)
 	n->last_ns = 0;
 	for (size_t i = 0; i < n->procs_cnt; i++)
 		n->procs[i].next_ns = 0;
+}
+
+void naming__hold(struct naming *n, bool is_held)
+{
+	if (!n)
+		return;
+	n->has_begun |= n->is_held && !is_held;
+	n->is_held = is_held;
 }
 
 bool naming__has_begun(struct naming *n)
@@ -330,7 +341,7 @@ bool naming__has_begun(struct naming *n)
 	}
 	if (n)
 		n->has_begun |= is_due;
-	if (!n || !n->has_begun || n->is_busy)
+	if (!n || !n->has_begun || n->is_busy || n->is_held)
 		return false;
 	n->has_begun = false;
 	n->last_ns = 0;

@@ -60,7 +60,9 @@ void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_
 void naming__rest(struct naming *n, int is_resting); /* nothing is traced, or something is again */
 /* All are due now: blocks wait to be confirmed (model/model_levels.c). NULL is fine, here and in the next one. */
 void naming__hurry(struct naming *n);
-bool naming__has_begun(struct naming *n); /* a process began to train since the last call: it is due now */
+void naming__hold(struct naming *n, bool is_held); /* no look begins meanwhile, and one is due then. NULL is fine */
+/* A process began to train since the last call, or looks are held no more: one is due now. */
+bool naming__has_begun(struct naming *n);
 /* The place of the step count of a process's optimizer, as the last look found it. false: there is none. */
 struct step_count_place;
 bool naming__count_of(const struct naming *n, pid_t pid, struct step_count_place *ret);

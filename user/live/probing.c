@@ -442,6 +442,11 @@ int probing__is_setting(const struct probing *g)
 	return !setter__is_idle(g->setter);
 }
 
+int probing__is_watching(const struct probing *g)
+{
+	return g->awaited_plans || setter__is_watching(g->setter);
+}
+
 int probing__is_new(const struct probing *g)
 {
 	return g->is_new;

@@ -73,6 +73,7 @@ void probing__turn_idle(struct probing *g);
 void probing__late_ops(struct probing *g);
 /* Something is being set in a process, or a plan is being made for one. */
 int probing__is_setting(const struct probing *g);
+int probing__is_watching(const struct probing *g); /* a process's steps, before the first probe inside of them */
 int probing__is_new(const struct probing *g); /* a plan was set with all its sites since the last probing__lower */
 /*
  * Removes everything of a higher level, in all processes. 0: it is gone; 1: some is still being removed, ask again;

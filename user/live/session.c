@@ -213,6 +213,7 @@ static void session__turn_windows(struct session *s)
 		session__turn_catching(s);
 		naming__hurry(s->naming);
 	}
+	naming__hold(s->naming, probing__is_watching(s->probing));
 	if (is_new || naming__has_begun(s->naming))
 		session__turn_names(s);
 }
@@ -451,8 +452,7 @@ static int session__init_follow(struct session *s, struct err *err)
 		.decode = s->stream.decode,
 		.keeper = s->keeper,
 		.tell = s->tell,
-		.epoll_fd = s->epoll_fd,
-		.epoll_tag = WAKE_PROC });
+		.epoll_fd = s->epoll_fd, .epoll_tag = WAKE_PROC });
 	if (!s->follow)
 		return err_set(err, -ENOMEM, "out of memory");
 	return session__watch(s, probing__plans_fd(s->probing), WAKE_PLANS, err);

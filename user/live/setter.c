@@ -221,6 +221,14 @@ int setter__is_idle(const struct setter *s)
 	return !s->first;
 }
 
+int setter__is_watching(const struct setter *s)
+{
+	for (const struct setting *one = s->first; one; one = one->next)
+		if (!one->begin_ns && !one->is_hasty)
+			return 1;
+	return 0;
+}
+
 int setter__is_awaited(const struct setter *s)
 {
 	for (const struct setting *one = s->first; one; one = one->next)

@@ -72,5 +72,6 @@ int setter__sleep_ms(const struct setter *s);
 void setter__drop(struct setter *s, const struct process *p); /* drops what is under way there; NULL: everywhere */
 int setter__is_idle(const struct setter *s); /* nothing is under way */
 int setter__is_awaited(const struct setter *s); /* 1: an awaited setting is under way */
+int setter__is_watching(const struct setter *s); /* 1: may_begin watches a process's steps, or is about to */
 
 #endif
