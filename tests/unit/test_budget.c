@@ -56,7 +56,7 @@ static void one_step(struct job *j, enum paid_step what, double slow)
 		bare += j->long_ns;
 	took = bare * (1 + j->mark) + (what == PAID_WATCHED ? 0 : (slow - 1) * j->step_ns);
 	j->lost += took - bare;
-	j->probe_ns += bare * j->mark / (j->sees_blocks ? PAID_CALIBRATED : PAID_MARKS);
+	j->probe_ns += bare * j->mark / (j->sees_blocks ? PAID_BLOCKS : PAID_MARKS);
 	j->probe_ns += (took - bare * (1 + j->mark)) / PAID_CALIBRATED;
 	j->now += (uint64_t)took;
 	paid__step(&j->paid, what, (uint64_t)took, 0, j->now);
@@ -295,11 +295,39 @@ static void what_blocks_would_take(void **state)
 	paid__read(&p, &(struct paid_read){ .ts_ns = now + SEC, .cpu_ns = SEC });
 	assert_true(paid__of_blocks(&p, 2000) == 0);
 	paid__read(&p, &(struct paid_read){ .ts_ns = now + 2 * SEC, .cpu_ns = 2 * SEC });
-	assert_true(fabs(paid__of_blocks(&p, 2000) - 0.16 / 20.16) < 1e-9);
+	assert_true(fabs(paid__of_blocks(&p, 2000) - 0.12 / 20.12) < 1e-9);
 	paid__read(&p, &(struct paid_read){ .ts_ns = now + 3 * SEC, .cpu_ns = 2 * SEC }); /* half of the time it waits */
-	assert_true(fabs(paid__of_blocks(&p, 2000) - 0.16 / 10.16) < 1e-9);
+	assert_true(fabs(paid__of_blocks(&p, 2000) - 0.12 / 10.12) < 1e-9);
 	paid__change(&p, false, now);
 	assert_true(paid__of_blocks(&p, 2000) == 0); /* of the window before */
+}
+
+static void read_counters(struct paid *p, uint64_t probe_ns, uint64_t cpu_ns, uint64_t ts_ns)
+{
+	paid__read(p, &(struct paid_read){ .ts_ns = ts_ns, .probe_ns = probe_ns, .cpu_ns = cpu_ns });
+}
+
+/* Readings are a second apart, so that allocations behind a window come with it. */
+static void blocks_between_are_no_part_of_a_window(void **state)
+{
+	double share = PAID_BLOCKS * 0.1 / (0.9 + PAID_BLOCKS * 0.1);
+	struct paid p = { 0 };
+	uint64_t now = SEC, probe_ns = 0;
+
+	(void)state;
+	paid__level(&p, true);
+	for (int i = 0; i < 3; i++) {
+		paid__change(&p, false, now);
+		read_counters(&p, probe_ns += 300 * MS, now + SEC, now + SEC); /* 200 of them are operators' */
+		paid__change(&p, true, now += SEC + 100 * MS);
+		read_counters(&p, probe_ns += 100 * MS, now + 900 * MS, now + 900 * MS);
+		read_counters(&p, probe_ns += 100 * MS, now + 1900 * MS, now + 1900 * MS);
+		now += 1900 * MS;
+		assert_true(fabs(p.watch - share) < 1e-9);
+		assert_true(fabs(paid__probes(&p) - 200.0 * MS) < 1 * MS);
+	}
+	paid__level(&p, false);
+	assert_true(paid__probes(&p) == 400.0 * MS);
 }
 
 static void what_becomes_dear_comes_less_often(void **state)
@@ -395,11 +423,6 @@ static void distances_are_no_grid(void **state)
 	}
 	assert_true(j.cnt > 300);
 	assert_true(hypot(re, im) < 4 * sqrt((double)j.cnt)); /* on a grid it would be their number */
-}
-
-static void read_counters(struct paid *p, uint64_t probe_ns, uint64_t cpu_ns, uint64_t ts_ns)
-{
-	paid__read(p, &(struct paid_read){ .ts_ns = ts_ns, .probe_ns = probe_ns, .cpu_ns = cpu_ns });
 }
 
 /* Without steps there is only what calibration says of the probes, as a share of the job's CPU time. */
@@ -537,6 +560,7 @@ int main(void)
 		cmocka_unit_test(a_price_stands),
 		cmocka_unit_test(probes_cost_what_calibration_says_at_least),
 		cmocka_unit_test(what_blocks_would_take),
+		cmocka_unit_test(blocks_between_are_no_part_of_a_window),
 		cmocka_unit_test(what_becomes_dear_comes_less_often),
 		cmocka_unit_test(rare_long_steps_are_not_its_price),
 		cmocka_unit_test(all_of_the_time_may_be_lost),

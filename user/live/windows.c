@@ -179,7 +179,7 @@ static void windows__give_up(struct windows *w)
  */
 static bool blocks_fit(const struct windows *w, const struct paid *paid)
 {
-	double share = model__share_of_blocks(w->model), marks = paid->watch * PAID_CALIBRATED / PAID_MARKS;
+	double share = model__share_of_blocks(w->model), marks = paid->watch * PAID_BLOCKS / PAID_MARKS;
 
 	return share > 0 && marks > 0 && (marks + share) * FITTING_BLOCKS_PART < w->levels.cadence.budget.share;
 }

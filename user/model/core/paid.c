@@ -53,24 +53,31 @@ static double paid__share(const struct paid_read *from, const struct paid_read *
 	return times * probe_ns / (own_ns + times * probe_ns);
 }
 
-static const struct paid_read *paid__read_behind(const struct paid *p)
+/* The first reading behind the stretch, without what is hit between stretches, too, where allocations are: marks have that. */
+static struct paid_read paid__read_behind(const struct paid *p)
 {
-	return !p->is_open && p->rest.ts_ns ? &p->rest : &p->read;
+	struct paid_read to = !p->is_open && p->rest.ts_ns ? p->rest : p->read;
+	double blocks_ns, all_ns;
+
+	if (to.ts_ns <= p->before.ts_ns || to.probe_ns <= p->before.probe_ns)
+		return p->before;
+	blocks_ns = p->blocks * (double)(to.ts_ns - p->before.ts_ns);
+	all_ns = (double)(to.probe_ns - p->before.probe_ns);
+	to.probe_ns -= (uint64_t)(blocks_ns < all_ns ? blocks_ns : all_ns);
+	return to;
 }
 
 double paid__probes(const struct paid *p)
 {
-	const struct paid_read *to = paid__read_behind(p);
-
-	return to->probe_ns > p->before.probe_ns ? (double)(to->probe_ns - p->before.probe_ns) : 0;
+	return (double)(paid__read_behind(p).probe_ns - p->before.probe_ns);
 }
 
 /* What its probes took of the job's time, by calibration and what jobs lose beyond that. */
 static double paid__calibrated(const struct paid *p)
 {
-	const struct paid_read *to = paid__read_behind(p);
+	struct paid_read to = paid__read_behind(p);
 
-	return p->stretches ? paid__share(&p->before, to, PAID_CALIBRATED) * (double)(to->ts_ns - p->before.ts_ns) : 0;
+	return p->stretches ? paid__share(&p->before, &to, PAID_CALIBRATED) * (double)(to.ts_ns - p->before.ts_ns) : 0;
 }
 
 double paid__last(const struct paid *p)
@@ -87,7 +94,7 @@ double paid__of_blocks(const struct paid *p, double hit_ns)
 	if (step_ns <= 0 || !p->traced_steps || p->cpus <= 0)
 		return 0;
 	cpu_ns = step_ns * p->cpus;
-	ns = PAID_CALIBRATED * hit_ns * (double)p->traced_blocks / (double)p->traced_steps;
+	ns = PAID_BLOCKS * hit_ns * (double)p->traced_blocks / (double)p->traced_steps;
 	return ns > 0 ? ns / (cpu_ns + ns) : 0;
 }
 
@@ -124,7 +131,7 @@ static double paid__left(const struct paid *p, uint64_t now_ns)
 void paid__level(struct paid *p, bool sees_blocks)
 {
 	if (p->sees_blocks != sees_blocks)
-		p->watch = 0; /* the value for the other level is of no use */
+		p->watch = p->blocks = 0; /* the value for the other level is of no use */
 	p->sees_blocks = sees_blocks;
 }
 
@@ -207,6 +214,13 @@ void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t 
 	}
 }
 
+static void paid__read_rest(struct paid *p, const struct paid_read *now)
+{
+	p->watch = paid__share(&p->rest, now, p->sees_blocks ? PAID_BLOCKS : PAID_MARKS);
+	if (p->sees_blocks && now->ts_ns > p->rest.ts_ns && now->probe_ns > p->rest.probe_ns)
+		p->blocks = (double)(now->probe_ns - p->rest.probe_ns) / (double)(now->ts_ns - p->rest.ts_ns);
+}
+
 /* The rare probes that stay when marks have gone. */
 static void paid__read_still(struct paid *p, const struct paid_read *now)
 {
@@ -228,7 +242,7 @@ void paid__read(struct paid *p, const struct paid_read *now)
 	if (!p->rest.ts_ns)
 		p->rest = *now;
 	else if (!p->still_ns)
-		p->watch = paid__share(&p->rest, now, p->sees_blocks ? PAID_CALIBRATED : PAID_MARKS);
+		paid__read_rest(p, now);
 	if (now->ts_ns > p->rest.ts_ns && now->cpu_ns > p->rest.cpu_ns)
 		p->cpus = (double)(now->cpu_ns - p->rest.cpu_ns) / (double)(now->ts_ns - p->rest.ts_ns);
 	if (p->still_ns) {

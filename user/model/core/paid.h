@@ -26,7 +26,8 @@
 #define PAID_AFTER 5		   /* so many buckets after a stretch: then its cost is final */
 #define PAID_LONG_TIMES 4	   /* longer than so many steps, and … */
 #define PAID_LONG_NS 250000000ull  /* … so much more: that is odd, … */
-#define PAID_CALIBRATED 2.0	   /* times the calibrated cost, beside the job's own work, in windows and of allocations; */
+#define PAID_CALIBRATED 2.0	   /* times the calibrated cost, beside the job's own work, in windows; */
+#define PAID_BLOCKS 1.5		   /* so many times between them, of allocations (docs/sampling.md); */
 #define PAID_MARKS 1.25		   /* so many times where marks are all that is hit (docs/cost.md) */
 #define PAID_ODD 8		   /* … but so many are not, one after the other */
 
@@ -59,6 +60,7 @@ struct paid {
 	double watch; /* share of the time that marks take, of the latest rest with a result */
 	double cpus;  /* that the job used in it, on average; 0: not known yet */
 	bool sees_blocks; /* allocations and frees have probes in rests, too: these are marks like others, and cost more */
+	double blocks; /* … share of the time that these then take, by calibration alone; else 0 */
 	double left; /* the same of probes that stay when marks have gone */
 	uint64_t since_ns; /* when the latest stretch began; 0: no marks are set any more */
 	uint64_t still_ns; /* when they went; 0: they are set */
