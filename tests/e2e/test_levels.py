@@ -619,7 +619,7 @@ def test_a_spike_is_worth_a_window():
 
 
 def check_changing(how, steps=400, options=("--steps", "3", "--every", "3s"), windows=1):
-    """What sampling saw of it against the truth: (the kind of most steps, other kinds, all that is said of sampling)."""
+    """What sampling saw of it against the truth: (the kind of most steps, other kinds, all that is said of sampling, the job's word)."""
     did, rep = changed(how, steps, *options, windows=windows)
     sampling = rep["sampling"]
     kinds = sorted(sampling["step_kinds"], key=lambda k: -k["watched"])
@@ -627,21 +627,22 @@ def check_changing(how, steps=400, options=("--steps", "3", "--every", "3s"), wi
             f"{[(k['watched'], k['traced'], k['took_ns'], k['peaks']) for k in kinds]}")
     mt.check(steps < sampling["steps_seen"] <= did["steps"] and sampling["steps_traced"] >= 3, f"{sampling}")
     mt.check(not [leak for leak in rep["leaks"] if leak["sure"] != "low"], f"nothing leaks: {rep['leaks']}")
-    return kinds[0], kinds[1:], sampling
+    return kinds[0], kinds[1:], sampling, did
 
 
 def test_evaluation_every_50_steps():
     """Steps with an evaluation take many times as long: they are a kind, also where no window had one."""
-    usual, others, _ = check_changing("evaluation", 600, ("--steps", "3", "--every", "20s"))
+    usual, others, _, did = check_changing("evaluation", 600, ("--steps", "3", "--every", "20s"))
     wanted = sum(k["watched"] + k["traced"] for k in [usual, *others]) / 50
-    longer = [k for k in others if k["took_ns"] > 3 * usual["took_ns"]]
+    # Steps that waited for a CPU are longer, too, on a busy machine.
+    longer = [k for k in others if k["took_ns"] > max(3 * usual["took_ns"], 0.7 * did["evaluation_ns"])]
     found = sum(k["watched"] + k["traced"] for k in longer)
     mt.check(longer and wanted / 2 <= found <= wanted * 1.5 + 2, f"{found} steps are said to be longer, {wanted:.0f} are: {others}")
 
 
 def test_growing_sequences():
     """Batches that grow by and by are one kind, and what is said of its mean says that it may be off by much."""
-    usual, others, _ = check_changing("growing", 500, windows=3)  # of one alone nobody knows how far it is off
+    usual, others, *_ = check_changing("growing", 500, windows=3)  # of one alone nobody knows how far it is off
     act = usual["mean_step"]["devices"]["cpu"]["categories"]["ACTIVATION"]
     mt.check(usual["watched"] >= 0.8 * sum(k["watched"] for k in [usual, *others]), f"{usual}, {others}")
     mt.check(act["mean_error"] > act["mean"] / 20, f"steps differ, and no error is told: {act}")
@@ -649,13 +650,13 @@ def test_growing_sequences():
 
 def test_accumulation_of_8():
     """A step of eight batches is one step, and all are alike."""
-    usual, others, sampling = check_changing("accumulate", 100)
+    usual, others, *_ = check_changing("accumulate", 100)
     mt.check(usual["watched"] >= 0.8 * sum(k["watched"] for k in [usual, *others]) and usual["peaks"] == 1, f"{usual}, {others}")
 
 
 def test_a_checkpoint_every_200_steps():
     """What is written for a moment neither grows nor changes what the other steps are made of."""
-    usual, _, sampling = check_changing("checkpoint", 400, ("--steps", "3", "--every", "2s"), 3)
+    usual, _, sampling, _ = check_changing("checkpoint", 400, ("--steps", "3", "--every", "2s"), 3)
     cpu = usual["mean_step"]["devices"]["cpu"]
     mt.check(sampling["windows"] >= 3 and 0 <= cpu["peak_error"] < cpu["peak"] / 10, f"{sampling['windows']} windows: {usual}")
 

@@ -12,13 +12,15 @@
     cache        the first 300 steps each leave a block of 20,000 bytes
     spike        once in 1,000 steps 64 MiB, until the step is over; after SIGUSR2 twice as much, once
 
-It says what it did, beside what job.py says, at the end: {"steps": …, "evaluations": …, "spikes": [numbers of steps], …}.
+It says what it did, beside what job.py says, at the end: {"steps": …, "evaluations": …,
+"evaluation_ns": the shortest, "spikes": [numbers of steps], …}.
 """
 import collections
 import io
 import json
 import signal
 import sys
+import time
 
 import job
 
@@ -64,9 +66,11 @@ def build(args):
             cached.append(torch.randn(5000))
         if "evaluation" in args.how and not number % 50:
             did["evaluations"] += 1
+            begin = time.monotonic_ns()
             with torch.no_grad():
                 for _ in range(8):
                     model(torch.randn(16 * args.batch, 256))
+            did["evaluation_ns"] = min(did["evaluation_ns"] or sys.maxsize, time.monotonic_ns() - begin)
         if "checkpoint" in args.how and not number % 200:
             did["checkpoints"] += 1
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, io.BytesIO())
