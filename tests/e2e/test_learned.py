@@ -66,10 +66,16 @@ def compositions(full, times):
         yield cats
 
 
+def seen_steps(rep, full):
+    """[(begin, end)] between windows, without the step in which the recording ends: its blocks have no label."""
+    last = max(e["t"] for e in mt.export(full, ("--ops",)) if e["ev"] == "mark" and e["mark"] == "step")
+    return [(begin, min(until, last)) for begin, until in rep["sampling"]["seen"]]
+
+
 def check_page(full, folder):
     """The chart between windows: true bytes, and categories as the whole recording has them."""
     doc, lane, _ = peaks.page(folder / "out.html")
-    seen = doc["report"]["sampling"]["seen"]
+    seen = seen_steps(doc["report"], full)
     times = [doc["report"]["start_ns"] + t for t in itertools.accumulate(lane["t"])]
     drawn = {cat: list(itertools.accumulate(deltas)) for cat, deltas in lane["cats"].items()}
     wrong = live = cnt = 0
@@ -86,7 +92,7 @@ def check_page(full, folder):
 def check_counters(full, path, folder):
     """Counters of chrome and perfetto go on between windows, with learned categories; the report has a series of true bytes there."""
     rep = mt.report(path)
-    seen = rep["sampling"]["seen"]
+    seen = seen_steps(rep, full)
     trace = json.loads((folder / "out.chrome").read_text())
     events = trace["traceEvents"]
     counters = [(trace["baseTimeNanoseconds"] + round(e["ts"] * 1000), e["args"]) for e in events if e["ph"] == "C" and e["name"] == "cpu memory"]

@@ -194,9 +194,12 @@ static int report_learned__ops(const struct model *m, const struct learned_op *o
 	size_t cnt = 0;
 
 	ret->ops = calloc(OPS_TOP, sizeof(*ret->ops));
-	for (uint32_t i = 1; rows && i < m->learned->ops_cnt; i++)
-		if (ops[i].byte_ns)
-			rows[cnt++] = (struct op_row){ names__get(m->names, m->ops.rows[i].name), ops[i] };
+	for (uint32_t i = 1; rows && i < m->learned->ops_cnt; i++) {
+		const char *name = names__get(m->names, m->ops.rows[i].name);
+
+		if (ops[i].byte_ns && *name)
+			rows[cnt++] = (struct op_row){ name, ops[i] };
+	}
 	if (cnt)
 		qsort(rows, cnt, sizeof(*rows), op_cmp);
 	for (size_t i = 0; ret->ops && i < cnt && i < OPS_TOP; i++) {
