@@ -66,16 +66,19 @@ def compositions(full, times):
         yield cats
 
 
-def seen_steps(rep, full):
+def last_step(full):
+    return max(e["t"] for e in mt.export(full, ("--ops",)) if e["ev"] == "mark" and e["mark"] == "step")
+
+
+def seen_steps(rep, last):
     """[(begin, end)] between windows, without the step in which the recording ends: its blocks have no label."""
-    last = max(e["t"] for e in mt.export(full, ("--ops",)) if e["ev"] == "mark" and e["mark"] == "step")
     return [(begin, min(until, last)) for begin, until in rep["sampling"]["seen"]]
 
 
-def check_page(full, folder):
+def check_page(full, last, folder):
     """The chart between windows: true bytes, and categories as the whole recording has them."""
     doc, lane, _ = peaks.page(folder / "out.html")
-    seen = seen_steps(doc["report"], full)
+    seen = seen_steps(doc["report"], last)
     times = [doc["report"]["start_ns"] + t for t in itertools.accumulate(lane["t"])]
     drawn = {cat: list(itertools.accumulate(deltas)) for cat, deltas in lane["cats"].items()}
     wrong = live = cnt = 0
@@ -89,10 +92,10 @@ def check_page(full, folder):
     mt.check(cnt > 20 * len(seen) and wrong <= (1 - RIGHT) * live, f"{wrong} of {live} bytes in {cnt} moments")
 
 
-def check_counters(full, path, folder):
+def check_counters(full, last, path, folder):
     """Counters of chrome and perfetto go on between windows, with learned categories; the report has a series of true bytes there."""
     rep = mt.report(path)
-    seen = seen_steps(rep, full)
+    seen = seen_steps(rep, last)
     trace = json.loads((folder / "out.chrome").read_text())
     events = trace["traceEvents"]
     counters = [(trace["baseTimeNanoseconds"] + round(e["ts"] * 1000), e["args"]) for e in events if e["ph"] == "C" and e["name"] == "cpu memory"]
@@ -151,8 +154,9 @@ def check_labels(job, *args, steps=80, every=12):
         out = subprocess.run([mt.BUILD / "tests" / "learned_of", full, path], check=True, stdout=subprocess.PIPE).stdout
         got = json.loads(out)
         learned = check_views(path, d)
-        check_page(full, d)
-        check_counters(full, path, d)
+        last = last_step(full)
+        check_page(full, last, d)
+        check_counters(full, last, path, d)
         check_moments(full, path)
         mt.check("learned" not in mt.report(watched)["sampling"], "where allocations are not seen nothing is learned")
     mt.note(f"{got['blocks']} blocks: {got['label']:.2%} have a label, category right {got['category']:.2%}, operator {got['op']:.2%}, module {got['module']:.2%}; wrong: "
