@@ -195,9 +195,10 @@ static int report_learned__ops(const struct model *m, const struct learned_op *o
 
 	ret->ops = calloc(OPS_TOP, sizeof(*ret->ops));
 	for (uint32_t i = 1; rows && i < m->learned->ops_cnt; i++) {
-		const char *name = names__get(m->names, m->ops.rows[i].name);
+		/* learned->ops has room for more rows than m->ops: only one with bytes is one of them */
+		const char *name = ops[i].byte_ns ? names__get(m->names, m->ops.rows[i].name) : "";
 
-		if (ops[i].byte_ns && *name)
+		if (*name)
 			rows[cnt++] = (struct op_row){ name, ops[i] };
 	}
 	if (cnt)
