@@ -73,6 +73,28 @@ def test_live_report_equals_replay():
     mt.check_goes_on(job)
 
 
+def test_steps_are_watched_at_both_ends():
+    """What tracing costs is taken from steps before and after it; nothing else of what comes after is in the recording."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        rep = mt.report(tmp / "a.mtr")
+        text = mt.ok(mt.memtrace("report", "-v", tmp / "a.mtr")).stdout
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "b.mtr")) as tracer:
+            mt.wait_attached(tracer, job.pid)
+            time.sleep(0.5)
+            tracer.signal(signal.SIGINT)
+            tracer.signal(signal.SIGINT)  # at once, then
+            mt.finish(tracer, tmp / "b.mtr")
+        asked = mt.report(tmp / "b.mtr")
+    of = rep["overhead"]["measured"]
+    mt.check(of["steps_before"] >= 4 and of["steps_after"] >= 7 and rep["events"]["step_after"] == of["steps_after"], f"{of}, {rep['events']}")
+    mt.check(of["median_step_after_ns"] < of["median_step_ns"] or of["lost"] < of["error"], f"{of}")
+    mt.check(" traced and " in " ".join(text.split()) and " after: " in " ".join(text.split()), text)
+    mt.check(mt.lost(rep) == 0 and mt.lost(asked) == 0, f"lost: {rep['lost']}, {asked['lost']}")
+    mt.check_goes_on(job)
+
+
 def test_what_is_lost_after_the_end_is_not_counted():
     """Probes go one after the other, and here slowly: those that are left meet a process half forgotten."""
     job = mt.shared_job("mlp")

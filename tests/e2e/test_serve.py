@@ -810,6 +810,26 @@ print(made, flush=True)
 """
 
 
+def test_what_lives_between_windows():
+    """Where allocations are seen between windows, metrics and the page say how much lives there; the rest stays as the last window left it."""
+    with mt.job("transformer") as job, serving(job.pid, budget="30", args=("--between", "blocks")) as served:
+        device, now = ("device", "cpu"), {}
+
+        def higher():
+            now.update(served.metrics())
+            return now.pop(("memtrace_device_between_bytes", device), 0) > now["memtrace_device_live_bytes", device]
+
+        mt.wait_until(higher, "a look between two windows in the middle of a step", 60, 0.2)
+        mt.check(now["memtrace_steps_seen_total",] > now["memtrace_steps_traced_total",], f"{now}")
+        with browser.open(f"{served.url}/", 1280, 800) as page:
+            lane = mt.wait_until(lambda: page.js("""(() => { const m = memtrace.model(), l = m && m.lanes.find(x => !x.pid && x.between.length);
+                return l && {high: Math.max(...l.between.map(b => b.live)), inGaps: l.between.every(b => m.gaps.some(g => g.from <= b.to && b.from <= g.to)),
+                             peak: l.peak, note: document.getElementById("chart-note").textContent}; })()"""), "the page's line", 30)
+            mt.check(lane["inGaps"] and 0.5 * lane["peak"] < lane["high"] < 1.5 * lane["peak"], f"{lane}")
+            mt.check("A line in it: allocations were seen" in lane["note"], lane["note"])
+            mt.check(not page.errors, f"{page.errors}")
+
+
 def test_metrics_through_a_flood():
     """Whoever asks gets the metrics at once while others take all places: ask and do not read, say nothing, say half of it."""
     job = mt.shared_job("mlp")

@@ -64,6 +64,8 @@ static inline void event__expand(struct event *ev, const uint8_t *b)
 		ev->kind = EV_PAUSE;
 		ev->flags = b[1] >> 2 & EV_PAUSE_BEGINS;
 	}
+	if (!ev->kind && (b[7] & 3) == 0 && b[7] & 4)
+		ev->kind = EV_AFTER;
 	if (ev->kind == EV_ARG) {
 		ev->aux = (b[7] & 3u) | (uint32_t)b[1] << 8;
 		ev->size = b[3] & 3;

@@ -349,6 +349,41 @@ static void a_price_wants_steps_before_the_probes(void **state)
 	assert_int_not_equal(priced_steps(EV_PROC_ATTACHED, true), 0);
 }
 
+static void or_after_the_trace(void **state)
+{
+	(void)state;
+	assert_int_equal(priced_steps(EV_PROC_ATTACHED, false), 0);
+	for (int i = 0; i < 10; i++)
+		SEND(.kind = EV_AFTER, .size = 1);
+	SEND(.kind = EV_AFTER, .pid = PID + 7, .size = 1); /* nobody */
+	assert_int_equal(report()->cost.price.steps_after, 10);
+	assert_int_equal(rep->cost.price.steps_before, 0);
+	assert_int_equal(rep->marks.steps_total, 20);
+}
+
+static bool is_boundary(uint8_t kind, const char *region)
+{
+	return model__is_boundary(m, &(struct event){ .kind = kind, .pid = PID, .name = names__add(names, region) });
+}
+
+static void boundaries_are_of_the_kind_that_the_process_has(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_BEGIN, NAME("0.1 6.18 host"), .addr = (uint64_t)-5);
+	proc(PID, EV_PROC_ATTACHED, 1);
+	assert_false(is_boundary(MT_EV_REGION_BEGIN, "Optimizer.step#Adam.step"));
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.step#Adam.step"));
+	assert_true(is_boundary(MT_EV_REGION_BEGIN, "Optimizer.step#SGD.step"));
+	assert_false(is_boundary(MT_EV_REGION_END, "Optimizer.step#SGD.step"));
+	assert_false(is_boundary(MT_EV_REGION_BEGIN, "Optimizer.zero_grad#SGD.zero_grad"));
+	assert_false(is_boundary(MT_EV_STEP, ""));
+	SEND(.kind = MT_EV_STEP, .addr = 1);
+	assert_true(is_boundary(MT_EV_STEP, ""));
+	assert_true(is_boundary(MT_EV_REGION_BEGIN, "ProfilerStep#3"));
+	assert_false(is_boundary(MT_EV_REGION_BEGIN, "Optimizer.step#SGD.step"));
+	assert_false(is_boundary(MT_EV_ALLOC, ""));
+}
+
 static void no_price_without_steps_before_the_probes(void **state)
 {
 	(void)state;
@@ -726,6 +761,8 @@ int main(void)
 		TEST(steps_are_marks_or_optimizer_regions),
 		TEST(oom_and_tag),
 		TEST(a_price_wants_steps_before_the_probes),
+		TEST(or_after_the_trace),
+		TEST(boundaries_are_of_the_kind_that_the_process_has),
 		TEST(no_price_without_steps_before_the_probes),
 		TEST(no_price_of_what_was_launched),
 		TEST(exit_drops_blocks_and_detach_does_not),

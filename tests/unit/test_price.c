@@ -137,6 +137,91 @@ static void the_process_with_most_steps_is_reported(void **state)
 	assert_int_equal(sum.traced_ns, 30 * MS);
 }
 
+static void after(struct price *p, unsigned cnt, uint64_t took_ns)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		price__after(p, took_ns);
+}
+
+/* The job became slower by itself: the traced steps lie between. */
+static void both_ends_cancel_what_changes_evenly(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 20, 14 * MS, 0);
+	traced(&p, 30, 20 * MS, 0);
+	after(&p, 10, 16 * MS);
+	price__report(&p, 7, &sum);
+	assert_int_equal(sum.steps_before, 20);
+	assert_int_equal(sum.steps_after, 10);
+	assert_int_equal(sum.steps, 30);
+	assert_int_equal(sum.before_ns, 14 * MS);
+	assert_int_equal(sum.after_ns, 16 * MS);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+	assert_true(sum.error > 0.0499 && sum.error < 0.0501); /* they are so far apart */
+}
+
+/* In a long trace each end is compared with the traced steps that are near to it. */
+static void each_end_has_its_own_traced_steps(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 20, 15 * MS, 0);
+	traced(&p, PRICE_TRACED_NS / 20 / MS, 20 * MS, 0);
+	steps(&p, 3 * PRICE_TRACED_NS / 40 / MS, 40 * MS, 0);
+	after(&p, 10, 30 * MS);
+	price__report(&p, 7, &sum);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+	assert_true(sum.error < 0.0001);
+}
+
+static void a_disturbed_end_does_not_count(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 20, 50 * MS, 0);
+	traced(&p, 30, 20 * MS, 0);
+	after(&p, 10, 15 * MS);
+	price__report(&p, 7, &sum);
+	assert_int_equal(sum.steps_before, 0);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+	p.before = p.after;
+	p.after = (struct price_sample){ 0 };
+	after(&p, 10, 50 * MS);
+	sum = (struct report_price){ 0 };
+	price__report(&p, 7, &sum);
+	assert_int_equal(sum.steps_after, 0);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+	p.before = p.after; /* nothing else is known then */
+	sum = (struct report_price){ 0 };
+	price__report(&p, 7, &sum);
+	assert_true(sum.lost < -1.49);
+}
+
+static void one_end_is_enough(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, PRICE_STEPS_MIN - 1, 50 * MS, 0);
+	traced(&p, 30, 20 * MS, 0);
+	after(&p, PRICE_STEPS_MIN - 1, 15 * MS);
+	price__report(&p, 7, &sum);
+	assert_int_equal(sum.steps, 0);
+	after(&p, 1, 15 * MS);
+	price__report(&p, 7, &sum);
+	assert_int_equal(sum.steps_before, 0);
+	assert_int_equal(sum.steps_after, PRICE_STEPS_MIN);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +231,10 @@ int main(void)
 		cmocka_unit_test(many_steps_and_late_ones),
 		cmocka_unit_test(what_is_set_later_is_left_out),
 		cmocka_unit_test(the_process_with_most_steps_is_reported),
+		cmocka_unit_test(both_ends_cancel_what_changes_evenly),
+		cmocka_unit_test(each_end_has_its_own_traced_steps),
+		cmocka_unit_test(a_disturbed_end_does_not_count),
+		cmocka_unit_test(one_end_is_enough),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

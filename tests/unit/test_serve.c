@@ -745,6 +745,7 @@ static double last_of(const json_t *list)
 static void test_weeks(void **state)
 {
 	struct page_feed *f = page_feed__new();
+	struct point seen[] = { { 1000, 70, 60 }, { 1500, 50, 50 } };
 	struct crowd c;
 	uint64_t t = 0, step = 1000000000;
 	size_t len = 0;
@@ -765,6 +766,7 @@ static void test_weeks(void **state)
 		}
 		page_feed__sample(f, &c.r);
 	}
+	c.devs[0].between = (struct series){ seen, 2, 500 };
 	json_t *doc = document_of(f, &c.r, &len), *lanes = json_object_get(doc, "lanes");
 
 	assert_in_range(len, 10000, 1000000);
@@ -789,6 +791,12 @@ static void test_weeks(void **state)
 		high = v > high ? v : high;
 	}
 	assert_int_equal(high, 100000);
+	const json_t *between = json_object_get(first, "between"), *rows = json_object_get(between, "rows");
+
+	assert_int_equal(json_number_value(json_object_get(between, "bucket")), 500);
+	assert_int_equal(json_array_size(rows), 4);
+	assert_int_equal(last_of(rows), 1500 + 50);
+	assert_null(json_object_get(json_array_get(lanes, 1), "between"));
 	json_decref(doc);
 	page_feed__free(f);
 	page_feed__free(NULL);

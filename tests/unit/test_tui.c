@@ -731,6 +731,7 @@ static void test_gaps_in_the_chart(void **state)
 	static struct point points[] = { { FIX_T0, 100, 100 }, { FIX_T0 + 1 * S, 100, 100 }, { FIX_T0 + 8 * S, 1000, 1000 },
 					 { FIX_T0 + 9 * S, 500, 500 } };
 	static struct report_gap gaps[] = { { FIX_T0 + 2 * S, FIX_T0 + 8 * S, 6 * S } };
+	static struct point between[] = { { FIX_T0 + 3 * S, 600, 600 }, { FIX_T0 + 4 * S, 950, 950 } };
 	struct report_dev dev = { .dev = MT_DEV_CPU, .live = 500, .peak = 1000, .peak_ts_ns = FIX_T0 + 8 * S,
 				  .series = { points, 4, S } };
 	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S },
@@ -754,6 +755,19 @@ static void test_gaps_in_the_chart(void **state)
 	assert_int_equal(canvas__at(&c, 10 + 16, 1)->cp, '#'); /* the peak, where it was */
 	assert_int_equal(canvas__at(&c, 10 + 19, 6)->cp, '#');
 	assert_int_not_equal(canvas__at(&c, 10 + 19, 1)->cp, '#');
+	dev.between = (struct series){ between, 2, S }; /* allocations were seen from 3 s to 5 s: as high as that was */
+	canvas__done(&c);
+	assert_int_equal(canvas__init(&c, 30, 11), 0);
+	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held);
+	assert_true(canvas__at(&c, 10 + 5, 9)->cp == ':' && canvas__at(&c, 10 + 5, 5)->cp == ' ');
+	assert_true(canvas__at(&c, 10 + 6, 5)->cp == ':' && canvas__at(&c, 10 + 6, 1)->cp == ' ');
+	assert_true(canvas__at(&c, 10 + 9, 1)->cp == ':' && canvas__at(&c, 10 + 9, 5)->cp == ':');
+	assert_int_equal(canvas__at(&c, 10 + 10, 5)->cp, ' ');
+	ui.is_held = 1;
+	ui.held_ns = 3 * S + S / 2; /* how much it was is known, but not what */
+	assert_false(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held));
+	ui.is_held = 0;
+	dev.between.cnt = 0;
 	r.sampling.gaps[0].begin_ns = FIX_T0; /* nothing before: the ground alone */
 	r.sampling.gaps[0].lost_ns = 8 * S;
 	canvas__done(&c);

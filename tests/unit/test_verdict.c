@@ -1506,8 +1506,8 @@ static void a_price_that_is_not_known_is_not_said(void **state)
 	f.r.cost.price = (struct report_price){ .pid = 10, .steps_before = 4, .steps = 9, .lost = 0.755, .error = 0.586 };
 	v = judged();
 	text = line_of(&v, VERDICT_COMPLETE)->text;
-	assert_non_null(strstr(text, "tracing cost 3.1 % of the job's CPU time, and 4 steps before and 9 after the "
-			       "attach are too few"));
+	assert_non_null(strstr(text, "tracing cost 3.1 % of the job's CPU time, and 4 untraced and 9 traced steps "
+			       "are too few"));
 	assert_null(strstr(text, "75.5"));
 	f.r.cost.price.error = 0.3;
 	v = judged();
@@ -1534,7 +1534,7 @@ static void other_work_is_not_the_price_of_tracing(void **state)
 	const char *text = said_of_price(0.901, 0.006, 0.11);
 
 	(void)state;
-	assert_non_null(strstr(text, "; steps took 10.1 times as long as before, of which the probes explain 0.6 % and "
+	assert_non_null(strstr(text, "; traced steps took 10.1 times as long as others, of which the probes explain 0.6 % and "
 			       "memtrace itself at most 11.0 % of its time: other work on the machine?"));
 	assert_null(strstr(text, "tracing cost"));
 	/* as they are measured where nothing else runs: mlp and lstm of docs/cost.md, and others */

@@ -258,6 +258,24 @@ static char *written(const struct report *r, const struct view_opts *opts)
 	return m.text;
 }
 
+static void test_price_of_both_ends(void **state)
+{
+	struct report r = fix_report();
+	char *text;
+
+	(void)state;
+	r.cost.price = (struct report_price){ .steps_before = 14, .steps_after = 20, .steps = 400, .before_ns = 15000000,
+					      .after_ns = 16000000, .traced_ns = 20000000, .lost = 0.225, .error = 0.025 };
+	text = written(&r, &(struct view_opts){ .is_verbose = 1, .top = 1, .width = 200 });
+	assert_non_null(strstr(text, "a step took 15.0 ms before, 20.0 ms traced and 16.0 ms after: the job loses 22.5 % of "
+				      "its speed, give or take 2.5 %"));
+	free(text);
+	r.cost.price.steps_before = 0;
+	text = written(&r, &(struct view_opts){ .is_verbose = 1, .top = 1, .width = 200 });
+	assert_non_null(strstr(text, "a step took 20.0 ms traced and 16.0 ms after: the job loses"));
+	free(text);
+}
+
 /* A job that something else slowed down while its steps before were watched. */
 static void test_price_that_is_reversed(void **state)
 {
@@ -268,7 +286,8 @@ static void test_price_that_is_reversed(void **state)
 	r.cost.price = (struct report_price){ .steps_before = 14, .steps = 400, .before_ns = 17000000, .traced_ns = 8000000,
 					      .lost = -1.125, .error = 0.36 };
 	text = written(&r, &(struct view_opts){ .is_verbose = 1, .top = 1, .width = 200 });
-	assert_non_null(strstr(text, "something else slowed the job down before, so what tracing costs is not known"));
+	assert_non_null(strstr(text, "something else slowed the job down while nothing was traced, so what tracing "
+				      "costs is not known"));
 	assert_null(strstr(text, "no loss that stands out"));
 	free(text);
 }
@@ -695,6 +714,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),
+		cmocka_unit_test(test_price_of_both_ends),
 		cmocka_unit_test(test_price_that_is_reversed),
 		cmocka_unit_test(test_steps_of_some),
 		cmocka_unit_test(test_head_of_all_jobs), cmocka_unit_test(test_head_of_two_jobs),

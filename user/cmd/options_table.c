@@ -686,7 +686,7 @@ const struct option_def option_defs[] = {
 	  "same ones, or with a unit (30s) at multiples of that by the wall clock (docs/sampling.md)", TRACING, on_align_to },
 	{ "--between", 0, "LEVEL", "what is seen between two windows: watch (steps, the driver's memory, names), blocks (also "
 	  "allocations and frees; with --max-overhead only as long as they take half of it at most) or auto (blocks where "
-	  "--max-overhead pays for them, else watch; the default of record with that, without host; else it is watch)",
+	  "--max-overhead pays for them, else watch; the default with a budget, without host; else it is watch)",
 	  TRACING, on_between },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
 	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR | PS, on_no_color },

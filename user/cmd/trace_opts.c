@@ -29,12 +29,12 @@ static unsigned catches(const struct options *o)
 }
 
 /*
- * A live view does not change between windows, and would have nothing of it. Of malloc's blocks traced steps do not tell what
- * seeing all would take: small ones are hit, and not reported.
+ * The default wherever there is a budget, which it must fit. Of malloc's blocks traced steps do not tell what seeing all would
+ * take: small ones are hit, and not reported.
  */
 static int is_between_auto(const struct options *o)
 {
-	int is_default = o->cmd == CMD_RECORD && o->between == BETWEEN_DEFAULT && !(o->sources & SRC_HOST);
+	int is_default = o->between == BETWEEN_DEFAULT && !(o->sources & SRC_HOST);
 
 	return o->max_overhead > 0 && (o->between == BETWEEN_AUTO || is_default);
 }

@@ -112,7 +112,8 @@ enum ev_kind {
 			    flags = EV_STAYED_ALIKE: these are the same 8 bytes repeated, so it could be another one */
 	EV_PAUSE = 108, /* in a merged recording: flags = EV_PAUSE_BEGINS: from here on no file was tracing; else: one is again
 			   (merge.h) */
-	EV_MAX = 109,
+	EV_AFTER = 109, /* a step of process pid took size ns, just after the trace, when only marks of steps were set */
+	EV_MAX = 110,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */

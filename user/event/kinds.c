@@ -86,6 +86,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_IDLE] = { "idle", .keep = EV_KEEP_LAST, .sum_addr = EV_SUM_COUNTER, .sum_size = EV_SUM_MAX },
 	[EV_CPU] = { "cpu", .keep = EV_KEEP_LAST, .varies = SIZE, .steady = ADDR },
 	[EV_STEPS] = { "step_count" },
+	[EV_AFTER] = { "step_after", .varies = SIZE },
 	[EV_STAYED] = { "stayed", .varies = ADDR },
 	[EV_NVML] = { "nvml", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = SIZE, .steady = ADDR },
 	[EV_COUNTERS] = { "counters", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = ADDR | SIZE },

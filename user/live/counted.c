@@ -205,7 +205,8 @@ void counted__rest(struct counted *c)
 	counted__losses(c);
 	counted__full(c);
 	counted__cut(c, c->stream->detach_ns != UINT64_MAX);
-	usage__push_cpus(c->usage);
+	if (c->stream->detach_ns == UINT64_MAX) /* the share of costs is that of the trace */
+		usage__push_cpus(c->usage);
 	counted__oom_kills(c);
 	counted__devices(c);
 	counted__self(c);

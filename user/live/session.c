@@ -28,6 +28,7 @@
 #include "base/seed.h"
 #include "base/signals.h"
 #include "keeper/keeper.h"
+#include "live/after.h"
 #include "live/catching.h"
 #include "live/counted.h"
 #include "live/counting.h"
@@ -133,18 +134,6 @@ static void session__check_overhead(struct session *s)
 {
 	if (!s->stop && windows__cost_too_much(&s->windows))
 		s->stop = STOP_OVERHEAD;
-}
-
-/* Puts the reason into the recording, too. */
-static int session__too_costly(struct session *s, struct err *err)
-{
-	char text[160];
-
-	snprintf(text, sizeof(text), "probes took %.3g %% of the job's CPU time, and --max-overhead allows %.3g %%: detached",
-		 100 * s->windows.overhead.share, 100 * s->windows.overhead.limit);
-	tell__note(&s->tell, 0, text);
-	err_set(err, -ECANCELED, "%s", text);
-	return err_hint(err, "--probes framework costs least; memtrace plan -p PID shows the price of each probe");
 }
 
 static int session__tick(struct session *s)
@@ -361,7 +350,7 @@ static int session__loop(struct session *s, struct err *err)
 		if (now_ns() >= end_ns && !s->stop)
 			s->stop = STOP_TIME;
 	}
-	return r >= 0 && s->stop == STOP_OVERHEAD ? session__too_costly(s, err) : r;
+	return r >= 0 && s->stop == STOP_OVERHEAD ? windows__too_costly(&s->windows, err) : r;
 }
 
 /* --- life ------------------------------------------------------------------------------------------------ */
@@ -597,6 +586,15 @@ static int session__start(struct session *s, struct err *err)
 	return r < 0 ? r : recorder__begin(&s->stream.recorder, err); /* without space for it nothing is started */
 }
 
+/* Where all was traced and the target lives. */
+static void session__after(struct session *s)
+{
+	if ((s->stop == STOP_ASKED || s->stop == STOP_TIME) && !cadence__is_on(&s->windows.levels.cadence) &&
+	    !probing__is_setting(s->probing))
+		after__watch(&(struct after){ .stream = &s->stream, .probing = s->probing, .model = s->stream.model,
+					      .tell = s->tell, .signal_fd = s->signal_fd });
+}
+
 /* Detach, take what is still in the rings, end the stream. */
 static int session__finish(struct session *s, struct err *err)
 {
@@ -608,6 +606,8 @@ static int session__finish(struct session *s, struct err *err)
 	windows__end(&s->windows);
 	s->stream.detach_ns = now_ns();
 	counted__probes(&s->counted); /* now: while some probes are left, they hit processes half forgotten, and count losses */
+	usage__push_cpus(&s->usage);
+	session__after(s);
 	probing__end(s->probing);
 	r = stream__drain_rest(&s->stream);
 	placing__finish(s->placing);

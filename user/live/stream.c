@@ -72,13 +72,15 @@ static int stream__ordered(void *ctx, const struct event *in)
 
 /* --- before order -------------------------------------------------------------------------------- */
 
-/* An event of our own. If order cannot take it now, it reports that again at the next record. */
+/* An event of our own. If order cannot take it now, it reports that again at the next record. The trace ends at detach_ns. */
 static void stream__push(void *stream, struct event ev)
 {
 	struct stream *st = stream;
 
 	if (!ev.ts_ns)
 		ev.ts_ns = now_ns();
+	if (ev.ts_ns > st->detach_ns)
+		ev.ts_ns = st->detach_ns;
 	if (ev.kind == EV_PLACE && ev.ts_ns <= st->passed_ns)
 		ev.ts_ns = st->passed_ns + 1; /* before the first allocation there, if that is still held back */
 	if (st->capture && ev.kind == EV_PROC && !st->is_capture_late)
@@ -138,6 +140,14 @@ static void stream__place(struct stream *st, const void *rec, size_t len)
 		placing__seen(st->placing, rec, place);
 }
 
+static void stream__late(struct stream *st, struct event *ev)
+{
+	if (!st->on_late)
+		return;
+	decode__resolve(st->decode, ev);
+	st->on_late(st->late_ctx, ev);
+}
+
 static int stream__record(void *ctx, const void *rec, size_t len)
 {
 	struct stream *st = ctx;
@@ -153,8 +163,12 @@ static int stream__record(void *ctx, const void *rec, size_t len)
 		return 0;
 	}
 	r = decode__record(st->decode, rec, len, &ev);
-	if (r != 1 || ev.ts_ns > st->detach_ns)
+	if (r != 1)
 		return 0; /* a name, or a bad record: counted */
+	if (ev.ts_ns > st->detach_ns) {
+		stream__late(st, &ev);
+		return 0;
+	}
 	r = order__push(st->order, &ev);
 	for (size_t i = 0, n = decode__args_cnt(rec, len); i < n && !r; i++) {
 		struct event arg;
@@ -173,6 +187,8 @@ static int stream__pass_on(struct stream *st, uint64_t end_ns)
 	uint64_t until = st->read_ns > ORDER_SLACK_NS ? st->read_ns - ORDER_SLACK_NS : 0;
 	int r;
 
+	if (until >= st->detach_ns) /* what is reported at the end has that time */
+		until = st->detach_ns - 1;
 	st->passed_ns = until;
 	do {
 		r = order__flush_some(st->order, until, PASS_PIECE);

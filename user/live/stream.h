@@ -45,6 +45,8 @@ struct stream {
 	uint64_t read_ns;   /* the rings were read until then */
 	uint64_t passed_ns; /* everything up to this time may have been passed on */
 	uint64_t detach_ns; /* later events are no part of the trace: probes are removed one by one; UINT64_MAX: not yet */
+	void (*on_late)(void *ctx, const struct event *ev); /* gets those; NULL: they are dropped */
+	void *late_ctx;
 	int has_more;	    /* rings hold more than was read: the turn's time was over */
 	int has_backlog;    /* not all of what was read was passed on */
 	uint32_t full[16];  /* pids without room for names, not reported yet */

@@ -2,12 +2,14 @@
 #define LOG_MODULE "session"
 #include "live/windows.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "event/packed.h"
 #include "live/followed.h"
@@ -237,6 +239,17 @@ bool windows__cost_too_much(struct windows *w)
 		 100 * w->overhead.limit, 100 * w->overhead.limit);
 	windows__say(w, text);
 	return false;
+}
+
+int windows__too_costly(const struct windows *w, struct err *err)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "probes took %.3g %% of the job's CPU time, and --max-overhead allows %.3g %%: detached",
+		 100 * w->overhead.share, 100 * w->overhead.limit);
+	tell__note(&w->tell, 0, text);
+	err_set(err, -ECANCELED, "%s", text);
+	return err_hint(err, "--probes framework costs least; memtrace plan -p PID shows the price of each probe");
 }
 
 static uint64_t windows__rss(const struct windows *w)

@@ -14,6 +14,7 @@
 #include "live/staying.h"
 #include "live/tell.h"
 
+struct err;
 struct followed;
 struct model;
 struct probing;
@@ -59,6 +60,8 @@ bool windows__are_sparing(const struct windows *w);
  * pause will make up for it: detach. A default budget is only reported, once.
  */
 bool windows__cost_too_much(struct windows *w);
+/* Why it detaches, also as a note in the recording. Returns the error's code. */
+int windows__too_costly(const struct windows *w, struct err *err);
 void windows__done(struct windows *w);
 /* From now on probes are removed, for good: the present step is no whole one any more. */
 void windows__end(struct windows *w);

@@ -349,6 +349,9 @@ static void model__read(struct model *m, const struct event *ev)
 	case EV_STEPS:
 		model__step_count(m, ev);
 		break;
+	case EV_AFTER:
+		model__after(m, ev);
+		break;
 	case EV_STAYED:
 		model__stayed(m, ev);
 		break;
@@ -401,7 +404,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_MODULE:
 	case EV_HELD:
 	case EV_COMPILED:
-	case EV_STEPS:
+	case EV_STEPS: case EV_AFTER:
 	case EV_STAYED:
 		model__read(m, ev);
 		break;

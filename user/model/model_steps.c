@@ -124,18 +124,25 @@ uint64_t model__step_no(const struct model *m, uint32_t pid)
 	return p ? proc__step_no(p) : 0;
 }
 
+static bool is_profiler_mark(const char *region)
+{
+	return !strncmp(region, PROFILER_STEP, strlen(PROFILER_STEP));
+}
+
 /* Regions that are marks themselves: torch.profiler's, whose name has the number, and tools/python's. */
+static bool is_mark(const char *region)
+{
+	return is_profiler_mark(region) || !strcmp(region, "memtrace.step");
+}
+
 void model__step_region(struct model *m, const struct event *ev, struct proc *p)
 {
 	const char *name = names__get(m->names, ev->name);
 	struct event mark = *ev;
 
-	if (!strncmp(name, PROFILER_STEP, strlen(PROFILER_STEP)))
-		mark.addr = strtoull(name + strlen(PROFILER_STEP), NULL, 10);
-	else if (!strcmp(name, "memtrace.step"))
-		mark.addr = ++p->step_regions;
-	else
+	if (!is_mark(name))
 		return;
+	mark.addr = is_profiler_mark(name) ? strtoull(name + strlen(PROFILER_STEP), NULL, 10) : ++p->step_regions;
 	model__step(m, &mark);
 }
 
@@ -147,4 +154,35 @@ void model__boundary_region(struct model *m, const struct event *ev, struct proc
 
 	if (region_is_step(name) || clears)
 		model__boundary(m, p, clears ? GROWTH_BY_CLEARING : GROWTH_BY_OPTIMIZER);
+}
+
+/* --- after the trace ------------------------------------------------------------------------------------- */
+
+void model__after(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__find(&m->procs, ev->pid);
+	struct price *price = p && !m->levels.cnt ? proc__price(p) : NULL;
+
+	if (price)
+		price__after(price, ev->size);
+}
+
+bool model__is_boundary(const struct model *m, const struct event *ev)
+{
+	const struct proc *p = procs__find((struct procs *)&m->procs, ev->pid);
+	const char *name = names__get(m->names, ev->name);
+
+	if (!p || (ev->kind != MT_EV_STEP && ev->kind != MT_EV_REGION_BEGIN))
+		return false;
+	switch ((enum growth_kind)p->clock.kind) {
+	case GROWTH_BY_MARK:
+		return ev->kind == MT_EV_STEP || is_mark(name);
+	case GROWTH_BY_OPTIMIZER:
+		return ev->kind == MT_EV_REGION_BEGIN && region_is_step(name);
+	case GROWTH_BY_CLEARING:
+		return ev->kind == MT_EV_REGION_BEGIN && region_is_clearing(name);
+	case GROWTH_BY_TIME:
+		break;
+	}
+	return false;
 }

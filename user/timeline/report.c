@@ -274,6 +274,16 @@ uint64_t report_gap_seen_ns(const struct report *r, uint64_t from_ns)
 	return lo && s->gaps[lo - 1].seen_ns > from_ns ? s->gaps[lo - 1].seen_ns : from_ns;
 }
 
+bool report_dev_between(const struct report *r, const struct report_dev *d, uint64_t *ret)
+{
+	const struct series *s = &d->between;
+
+	if (!r->sampling.in_gap || !s->cnt || s->points[s->cnt - 1].ts_ns + s->bucket_ns < r->run.end_ts_ns)
+		return false;
+	*ret = s->points[s->cnt - 1].live_end;
+	return true;
+}
+
 uint64_t report_traced_from_ns(const struct report *r)
 {
 	uint64_t ret = UINT64_MAX;

@@ -91,6 +91,8 @@ const char *report_growth_span(const struct report *r, char buf[REPORT_SPAN_BYTE
 const struct report_gap *report_gap_around(const struct report *r, uint64_t from_ns, uint64_t to_ns);
 /* Until when allocations were seen in the gap that from_ns is in; that time itself: they were not, or there is none. */
 uint64_t report_gap_seen_ns(const struct report *r, uint64_t from_ns);
+/* Live bytes at the report's end, where nothing is traced then but allocations are seen. false: that is not so. */
+bool report_dev_between(const struct report *r, const struct report_dev *d, uint64_t *ret);
 /* The time that means and rates are of: since the probes were set, or the traced part of that. */
 uint64_t report_traced_ns(const struct report *r);
 /* Time that steps, RSS and memtrace itself were seen in: all but pauses between merged recordings. */

@@ -51,14 +51,19 @@ struct report_probes {
 	uint64_t late_ops_total;
 };
 
-/* What tracing costs a process, by its own steps: medians of steps just before the probes were set, and of steps after. */
+/* What tracing costs a process, by its own steps: medians of traced ones, and of those just before and just after the trace. */
 struct report_price {
 	uint32_t pid;
-	uint64_t steps_before, steps; /* that were compared; 0: none could be */
-	uint64_t before_ns, traced_ns;
+	uint64_t steps_before, steps_after, steps; /* that were compared; steps: traced ones, 0: nothing could be compared */
+	uint64_t before_ns, after_ns, traced_ns;   /* 0: there are none of these */
 	double lost;  /* share of its speed; below 0: it was faster, which is noise or a disturbance of the steps before */
 	double error; /* of lost, either way, 95 % */
 };
+
+static inline uint64_t report_price__untraced(const struct report_price *p) /* steps */
+{
+	return p->steps_before + p->steps_after;
+}
 
 /* A loss that stands out of the steps' own differences is known if these are no more than half of it, else it is vague. */
 static inline bool report_price__is_known(const struct report_price *p)

@@ -54,9 +54,9 @@ static void say_others(const struct report *r, char *text)
 {
 	char a[24], b[24];
 
-	say(text, "; steps took %.1f times as long as before, of which the probes explain %s and memtrace itself at most %s of "
-		  "its time: other work on the machine?", 1 / (1 - r->cost.price.lost), fmt_share(a, r->cost.share, 1),
-	    fmt_share(b, r->cost.share_most, 1));
+	say(text, "; traced steps took %.1f times as long as others, of which the probes explain %s and memtrace itself "
+		  "at most %s of its time: other work on the machine?", 1 / (1 - r->cost.price.lost),
+	    fmt_share(a, r->cost.share, 1), fmt_share(b, r->cost.share_most, 1));
 }
 
 void say_complete(const struct judge *j, struct verdict_line *l)
@@ -86,8 +86,8 @@ void say_complete(const struct judge *j, struct verdict_line *l)
 	else if (r->cost.target_cpu_ns)
 		say(l->text, "; tracing cost %s of the job's CPU time", fmt_share(b, r->cost.share, 1));
 	if (report_price__is_vague(&r->cost.price) && !r->sampling.is_on)
-		say(l->text, ", and %" PRIu64 " steps before and %" PRIu64 " after the attach are too few, or differ too "
-		    "much, to tell what it lost", r->cost.price.steps_before, r->cost.price.steps);
+		say(l->text, ", and %" PRIu64 " untraced and %" PRIu64 " traced steps are too few, or differ too much, to "
+		    "tell what it lost", report_price__untraced(&r->cost.price), r->cost.price.steps);
 	if (l->text[strlen(l->text) - 1] != '?')
 		say(l->text, ".");
 }

@@ -429,7 +429,7 @@ static void put_lanes(struct metrics_out *x)
 
 #define OF_DEV(field) offsetof(struct report_dev, field)
 
-enum dev_need { ALWAYS = 0, SEGMENTS, TOTALS, NVML };
+enum dev_need { ALWAYS = 0, BETWEEN, SEGMENTS, TOTALS, NVML };
 
 static const struct {
 	const char *name, *type, *unit, *help;
@@ -437,6 +437,8 @@ static const struct {
 	enum dev_need need;
 } dev_families[] = {
 	{ "device_live_bytes", "gauge", "bytes", "Framework memory in use on the device.", OF_DEV(live), ALWAYS },
+	{ "device_between_bytes", "gauge", "bytes", "The same between windows, where only allocations and frees are seen.", 0,
+	  BETWEEN },
 	{ "device_peak_bytes", "gauge", "bytes", "Its highest value.", OF_DEV(peak), ALWAYS },
 	{ "allocations", "counter", NULL, "Allocations seen.", OF_DEV(allocs), ALWAYS },
 	{ "frees", "counter", NULL, "Frees of blocks that were seen before.", OF_DEV(frees), ALWAYS },
@@ -480,15 +482,17 @@ static void put_dev_family(struct metrics_out *x, size_t f)
 
 	for (size_t i = 0; i < x->r->devs_cnt; i++) {
 		const struct report_dev *d = &x->r->devs[i];
+		uint64_t v = *(const uint64_t *)((const char *)d + dev_families[f].at);
+		enum dev_need need = dev_families[f].need;
 
-		if (!dev_has(d, dev_families[f].need))
+		if (need == BETWEEN ? !report_dev_between(x->r, d, &v) : !dev_has(d, need))
 			continue;
 		if (!has_head)
 			family(x, dev_families[f].name, dev_families[f].type, dev_families[f].unit, dev_families[f].help);
 		has_head = 1;
 		sample(x);
 		label(x, "device", dev_name(d->dev, x->dev));
-		value(x, *(const uint64_t *)((const char *)d + dev_families[f].at));
+		value(x, v);
 	}
 }
 

@@ -117,6 +117,23 @@ static void put_cats(struct doc_out *x, const struct moment *m, size_t cnt)
 	outbuf__char(&x->o, '}');
 }
 
+/* Pairs of time and highest live bytes, each from the one before. */
+static void put_between(struct doc_out *x, const struct series *s)
+{
+	uint64_t t = 0, live = 0;
+
+	outbuf__printf(&x->o, ",\"between\":{\"bucket\":%llu,\"rows\":[", (unsigned long long)s->bucket_ns);
+	for (size_t i = 0; i < s->cnt; i++) {
+		outbuf__str(&x->o, i ? "," : "");
+		outbuf__i64(&x->o, (int64_t)(rel(x->d, s->points[i].ts_ns) - t));
+		outbuf__char(&x->o, ',');
+		outbuf__i64(&x->o, (int64_t)(s->points[i].live_max - live));
+		t = rel(x->d, s->points[i].ts_ns);
+		live = s->points[i].live_max;
+	}
+	outbuf__lit(&x->o, "]}");
+}
+
 static void put_lane(struct doc_out *x, const struct html_lane *l)
 {
 	char dev[16];
@@ -140,6 +157,8 @@ static void put_lane(struct doc_out *x, const struct html_lane *l)
 			       (unsigned long long)rel(x->d, to));
 	put_times(x, m, cnt);
 	put_cats(x, m, cnt);
+	if (l->between)
+		put_between(x, l->between);
 	outbuf__char(&x->o, '}');
 }
 

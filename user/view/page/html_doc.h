@@ -25,6 +25,7 @@ struct html_lane {
 	const struct moment *list;
 	size_t list_cnt;
 	uint64_t peak, peak_ts_ns; /* with a list */
+	const struct series *between; /* with a list: live bytes where only allocations are seen; NULL: nowhere */
 	uint32_t pid;
 	uint8_t dev;
 };

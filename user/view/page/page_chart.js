@@ -98,8 +98,31 @@ function gapsShown(x, of = model.gaps) {
 // The highest value that is drawn in visible gaps: the scale has to include it.
 function highestInGaps() {
 	const l = lane(), shown = shownCats(), before = highestBefore(l);
+	const seen = gapsShown(toX).flatMap(([, , g]) => betweenShown(l, g.from, g.to)).reduce((most, b) => Math.max(most, b.live), 0);
 	return gapsShown(toX).map(([, , g]) => before.get(g) ?? -1).filter((i) => i >= 0)
-		.reduce((most, i) => Math.max(most, shown.reduce((sum, name) => sum + l.cats[name][i], 0)), 0);
+		.reduce((most, i) => Math.max(most, shown.reduce((sum, name) => sum + l.cats[name][i], 0)), seen);
+}
+
+// The height that was measured, as a line, over the pale picture of what it was before.
+function markBetween(u, l, gap) {
+	const c = u.ctx, x = (t) => u.valToPos(t / 1e9, "x", true), [from, to] = range();
+	c.strokeStyle = css("--text");
+	c.lineWidth = devicePixelRatio;
+	c.beginPath();
+	const lines = [], least = (to - from) / 100; // as a whole: steps are shorter than that, or can be told apart
+	for (const b of betweenShown(l, Math.max(gap.from, from), Math.min(gap.to, to))) {
+		const last = lines.at(-1);
+		if (last && b.from <= last.to + EPOCH_NS && b.to - last.from < least)
+			Object.assign(last, {to: b.to, live: Math.max(last.live, b.live)});
+		else
+			lines.push({...b, isNext: last && b.from <= last.to + EPOCH_NS});
+	}
+	for (const b of lines) {
+		const y = u.valToPos(b.live, "y", true);
+		c[b.isNext ? "lineTo" : "moveTo"](x(b.from), y);
+		c.lineTo(x(b.to), y);
+	}
+	c.stroke();
 }
 
 function markGaps(u) {
@@ -122,6 +145,7 @@ function markGaps(u) {
 		c.globalAlpha = 1;
 		c.fillStyle = hatch;
 		c.fillRect(x, u.bbox.top, w, u.bbox.height);
+		markBetween(u, l, g);
 	}
 	for (const [x, w] of gapsShown((t) => u.valToPos(t / 1e9, "x", true), model.learned)) {
 		c.globalAlpha = 0.4;
@@ -383,6 +407,7 @@ function drawNow() {
 		(!feed.source ? "" : isOfSamples(l) ? ` One moment a second.${unseenPeak(l)}` : " Of each second of the last four minutes its highest moment, before of longer stretches.") +
 		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
 		(model.gaps.length ? ` Hatched: not traced, and drawn as high as ${isOfSamples(l) ? "was seen before it" : "what was traced before it was at most"} (docs/sampling.md); peaks, means and suspects are of what was traced.` : "") +
+		(l?.between.length ? " A line in it: allocations were seen, and this is how much lived." : "") +
 		(model.learned.length ? " Hatched and at its own height: allocations were seen, and categories are learned from similar steps; peaks and means do not count it." : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }

@@ -219,6 +219,7 @@ static void put_lanes(struct page_feed *f, const struct report *r, struct html_d
 	for (size_t i = 0; i < f->cnt; i++) {
 		const struct feed_lane *lane = &f->lanes[i];
 		struct moment_list l = { .m = f->room + used, .max = points + 3, .start_ns = r->run.start_ts_ns };
+		const struct report_dev *dev = lane->pid ? NULL : report_dev_find(r, lane->dev);
 		struct exact e = exact_peak(r, lane);
 		struct html_lane *to = &d->lanes[d->lanes_cnt++];
 
@@ -229,6 +230,7 @@ static void put_lanes(struct page_feed *f, const struct report *r, struct html_d
 			moment_list__add_now(&l, r, lane);
 		to->pid = lane->pid;
 		to->dev = lane->dev;
+		to->between = dev && dev->between.cnt ? &dev->between : NULL;
 		to->list = l.m;
 		to->list_cnt = l.cnt;
 		used += l.max;

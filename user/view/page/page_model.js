@@ -22,7 +22,16 @@ function makeLane(raw, processes) {
 	}
 	// If the process has ended: when its last block was freed.
 	const ended = raw.pid && /^(exited|signal)/.test(processes.findLast((p) => p.pid === raw.pid)?.state) ? t[total.findLastIndex((v) => v > 0) + 1] ?? null : null;
-	return {ended, dev: raw.dev, pid: raw.pid, live: raw.live, peak: raw.peak, peakT: raw.peak_t, exact: raw.exact, t, cats, total};
+	return {ended, dev: raw.dev, pid: raw.pid, live: raw.live, peak: raw.peak, peakT: raw.peak_t, exact: raw.exact, t, cats, total, between: makeBetween(raw.between)};
+}
+
+// During a trace: the highest live bytes of each stretch in gaps where allocations were seen, whose categories are not known.
+function makeBetween(raw) {
+	const rows = [];
+	let t = 0, live = 0;
+	for (let i = 0; i < (raw?.rows.length ?? 0); i += 2)
+		rows.push({from: t += raw.rows[i], to: t + raw.bucket, live: live += raw.rows[i + 1]});
+	return rows;
 }
 
 const EPOCH_NS = 1024; // a double holds a time since the epoch with an error of up to this
@@ -109,6 +118,10 @@ function momentAt(lane, t) {
 // The gap (docs/sampling.md) that a time lies in.
 const gapAt = (t) => model.gaps.find((g) => g.whole && g.from < t && t < g.to);
 const isLearned = (t) => model.learned.some((g) => g.from < t && t < g.to);
+
+// What was seen between `from` and `to`, as far as it lies in a gap.
+const betweenShown = (lane, from, to) => lane.between.filter((b) => b.to > from && b.from < to)
+	.map((b) => ({...b, from: Math.max(b.from, from), to: Math.min(b.to, to)}));
 
 // During a trace, only samples of each process are known, and the highest moment may lie between them.
 const isOfSamples = (lane) => Boolean(feed.source && lane?.pid);

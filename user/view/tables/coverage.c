@@ -230,17 +230,26 @@ static void put_price(struct page *p, const struct report *r)
 
 	if (!price->steps || r->sampling.is_on) /* that is shown as the price of windows */
 		return;
-	sentence__add(&s, "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
-		      fmt_ns(b, price->traced_ns));
+	if (!price->steps_after)
+		sentence__add(&s, "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
+			      fmt_ns(b, price->traced_ns));
+	else if (!price->steps_before)
+		sentence__add(&s, "a step took %s traced and %s after: ", fmt_ns(a, price->traced_ns),
+			      fmt_ns(b, price->after_ns));
+	else
+		sentence__add(&s, "a step took %s before, %s traced and %s after: ", fmt_ns(a, price->before_ns),
+			      fmt_ns(b, price->traced_ns), fmt_ns(c, price->after_ns));
 	if (report_price__is_vague(price))
-		sentence__add(&s, "the job is slower, but %s steps before and %s since are too few, or differ too much, to "
-			      "tell by how much (%s, give or take %s)", fmt_count(a, (double)price->steps_before),
+		sentence__add(&s, "the job is slower, but %s untraced steps and %s traced ones are too few, or differ too "
+			      "much, to tell by how much (%s, give or take %s)",
+			      fmt_count(a, (double)report_price__untraced(price)),
 			      fmt_count(b, (double)price->steps), fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
 	else if (price->lost > price->error)
 		sentence__add(&s, "the job loses %s of its speed, give or take %s", fmt_share(c, price->lost, 1),
 			      fmt_share(d, price->error, 1));
 	else if (report_price__is_reversed(price))
-		sentence__add(&s, "something else slowed the job down before, so what tracing costs is not known");
+		sentence__add(&s, "something else slowed the job down while nothing was traced, so what tracing costs is "
+				  "not known");
 	else
 		sentence__add(&s, "no loss that stands out of the steps' own differences of %s", fmt_share(d, price->error, 1));
 	page__para(p, "measured", s.text);

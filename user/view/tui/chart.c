@@ -173,25 +173,43 @@ void tui_chart__column(struct canvas *c, unsigned x, unsigned y, unsigned lines,
 	}
 }
 
+/* A moment before the column's time was higher than any in it: cuts the excess, from the top of the stack down. */
+static void column_cut(struct tui_column *col)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < CAT_MAX; i++) {
+		uint64_t *part = &col->cats[tui_stack[i]], room = col->top - sum;
+
+		*part = *part < room ? *part : room;
+		sum += *part;
+	}
+}
+
 /*
  * Nothing was traced: a pale picture of the highest column traced before it, as steps are much alike; NULL: there is none, and
- * only the ground is dotted.
+ * only the ground is dotted. Where allocations were seen it has the height that was measured.
  */
-static void column_pale(struct canvas *c, unsigned x, unsigned y, unsigned lines, const struct tui_column *before,
-			uint64_t scale, const struct tui_ui *ui, int has_cats)
+static void column_pale(struct canvas *c, unsigned x, unsigned y, unsigned lines, const struct tui_column *col,
+			const struct tui_column *before, uint64_t scale, const struct tui_ui *ui, int has_cats)
 {
+	struct tui_column pale = before ? *before : *col;
 	uint8_t layers[CANVAS_LINES_MAX * 8];
 
 	if (lines > CANVAS_LINES_MAX)
 		return;
-	memset(layers, LAYER_NONE, lines * 8);
-	if (before)
-		column_layers(layers, lines, before, scale);
+	if (col->is_seen) {
+		pale.top = col->top;
+		column_cut(&pale);
+	}
+	column_layers(layers, lines, &pale, scale);
 	for (unsigned i = 0; i < lines; i++) {
 		uint8_t layer = cell_layer(&layers[8 * (lines - 1 - i)]);
 
 		if (layer < CAT_MAX)
 			canvas__set(c, x, y + i, ui->is_color ? 0x2591 : ':', layer_style(layer, has_cats), TUI_PLAIN); /* ░ */
+		else if (layer == LAYER_ENVELOPE && col->is_seen)
+			canvas__set(c, x, y + i, ui->is_color ? 0x2591 : ':', TUI_ENVELOPE, TUI_PLAIN); /* ░ */
 		else if (i + 1 == lines)
 			canvas__set(c, x, y + i, ui->is_color ? 0xb7 : '.', TUI_DIM, TUI_PLAIN); /* · */
 	}
@@ -249,19 +267,6 @@ static size_t point_from(const struct series *s, uint64_t t0_ns, uint64_t from_n
 	return lo;
 }
 
-/* A moment before the column's time was higher than any in it: cuts the excess, from the top of the stack down. */
-static void column_cut(struct tui_column *col)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < CAT_MAX; i++) {
-		uint64_t *part = &col->cats[tui_stack[i]], room = col->top - sum;
-
-		*part = *part < room ? *part : room;
-		sum += *part;
-	}
-}
-
 /* The series' highest value of [from, to), and, where no moment is known, its last one. false: it has none. */
 static bool column_exact(struct tui_column *col, const struct series *s, uint64_t t0_ns, uint64_t from_ns, uint64_t to_ns)
 {
@@ -287,6 +292,14 @@ static bool is_not_yet_traced(const struct tui_column *col, const struct report 
 	return !col->top && r->run.start_ts_ns + from_ns < report_traced_from_ns(r);
 }
 
+static void column_untraced(struct tui_column *col, const struct report *r, const struct report_dev *dev, uint64_t from_ns,
+			    uint64_t to_ns)
+{
+	col->is_untraced = 1;
+	col->is_seen = column_exact(col, &dev->between, r->run.start_ts_ns, from_ns, to_ns);
+	col->cats[CAT_UNKNOWN] = 0;
+}
+
 static void column_of(struct tui_column *col, const struct tui_data *d, const struct report *r, const struct report_dev *dev,
 		      uint64_t from_ns, uint64_t to_ns)
 {
@@ -295,8 +308,10 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 
 	*col = (struct tui_column){ .at_ns = from_ns };
 	col->is_untraced = report_gap_around(r, r->run.start_ts_ns + from_ns, r->run.start_ts_ns + to_ns) != NULL;
-	if (col->is_untraced)
+	if (col->is_untraced) {
+		column_untraced(col, r, dev, from_ns, to_ns);
 		return;
+	}
 	if (data && tui_hist__get(data->hist, from_ns, to_ns, &comp)) {
 		memcpy(col->cats, comp.cats, sizeof(col->cats));
 		col->top = comp.rel_ns < from_ns ? 0 : comp.sum; /* the series is more exact than an earlier moment */
@@ -307,7 +322,9 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 		column_cut(col);
 	else if (col->is_known)
 		col->top = comp.sum;
-	col->is_untraced = is_not_yet_traced(col, r, from_ns);
+	else if (r->sampling.is_on) /* what was traced of it is too short: as the rest, which was not */
+		column_untraced(col, r, dev, from_ns, to_ns);
+	col->is_untraced |= is_not_yet_traced(col, r, from_ns);
 }
 
 /* The highest moment between the gap in which the chart begins and the one before; 0: nothing was traced before. */
@@ -547,7 +564,9 @@ static void draw_held(struct canvas *c, struct rect at, const struct chart_windo
 	char text[128], a[24], b[64];
 
 	put_bytes(b, sizeof(b), column, w->cols < HELD_COLS);
-	if (column->is_untraced)
+	if (column->is_seen)
+		snprintf(text, sizeof(text), " %s: not traced, up to %s ", fmt_ns(a, ns), fmt_bytes(b, column->top));
+	else if (column->is_untraced)
 		snprintf(text, sizeof(text), " %s: not traced ", fmt_ns(a, ns));
 	else if (step)
 		snprintf(text, sizeof(text), " %s, step %" PRIu64 "%s: %s ", fmt_ns(a, ns), step->number,
@@ -606,7 +625,7 @@ int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const s
 		canvas__set(c, x + held, at.y + i, 0x2502, TUI_DIM, TUI_PLAIN); /* │ */
 	for (unsigned i = 0; i < w.cols; i++)
 		if (cols[i].is_untraced) {
-			column_pale(c, x + i, at.y, at.h - 1, before, top, ui, has_cats);
+			column_pale(c, x + i, at.y, at.h - 1, &cols[i], before, top, ui, has_cats);
 		} else {
 			tui_chart__column(c, x + i, at.y, at.h - 1, &cols[i], top, ui, has_cats);
 			if (!before || !i || cols[i - 1].is_untraced || cols[i].top > before->top)

@@ -18,6 +18,7 @@ char tui_letter(unsigned cat);
 /* One column, bottom up: the layer of each of `lines` cells. Pure: eighths of lines per layer. */
 struct tui_column {
 	int is_known, is_untraced;
+	int is_seen; /* untraced, but allocations were seen: top is known */
 	uint64_t cats[CAT_MAX];
 	uint64_t top; /* the exact highest value of that time */
 	uint64_t at_ns; /* when cats were, since the start; the column's begin, where that was before it or is not known */
