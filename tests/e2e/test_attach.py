@@ -80,18 +80,21 @@ def test_steps_are_watched_at_both_ends():
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
         rep = mt.report(tmp / "a.mtr")
         text = mt.ok(mt.memtrace("report", "-v", tmp / "a.mtr")).stdout
-        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "b.mtr")) as tracer:
-            mt.wait_attached(tracer, job.pid)
-            time.sleep(0.5)
-            tracer.signal(signal.SIGINT)
-            tracer.signal(signal.SIGINT)  # at once, then
-            mt.finish(tracer, tmp / "b.mtr")
-        asked = mt.report(tmp / "b.mtr")
+        asked = []
+        for first in (signal.SIGINT, signal.SIGTERM):
+            with mt.start("record", "-p", str(job.pid), "--keep-idle", "-o", str(tmp / "b.mtr"), "--force") as tracer:
+                mt.wait_attached(tracer, job.pid, mt.OP)
+                time.sleep(0.5)
+                tracer.signal(first)
+                time.sleep(0.05)  # the removal of all operators' probes takes longer
+                mt.finish(tracer, tmp / "b.mtr")
+            asked.append(mt.report(tmp / "b.mtr"))
     of = rep["overhead"]["measured"]
     mt.check(of["steps_before"] >= 4 and of["steps_after"] >= 7 and rep["events"]["step_after"] == of["steps_after"], f"{of}, {rep['events']}")
     mt.check(of["median_step_after_ns"] < of["median_step_ns"] or of["lost"] < of["error"], f"{of}")
     mt.check(" traced and " in " ".join(text.split()) and " after: " in " ".join(text.split()), text)
-    mt.check(mt.lost(rep) == 0 and mt.lost(asked) == 0, f"lost: {rep['lost']}, {asked['lost']}")
+    mt.check(not any(mt.lost(r) for r in (rep, *asked)), f"lost: {rep['lost']}, {[r['lost'] for r in asked]}")
+    mt.check(all(r["overhead"]["measured"]["steps_after"] == 0 for r in asked), f"Ctrl-C again, or SIGTERM: {[r['overhead'] for r in asked]}")
     mt.check_goes_on(job)
 
 

@@ -26,6 +26,7 @@ static char *metrics_of_everything(void)
 				  "POD_NAMESPACE=n", "CONTAINER_NAME=c", "CONTAINER_ID=i" };
 	struct report_step_dev made = { .cats[CAT_PARAMETER] = { .mean = { 1, 1 }, .at_peak = { 1, 1 } } };
 	struct point seen_last = { .live_end = 1 };
+	struct report_gap gap = { .begin_ns = 1 };
 	struct report_dev dev = { .live = 1, .cats[CAT_PARAMETER].at_peak = 1 };
 	struct report_proc proc = { .pid = 7, .comm = "python", .labels = labels, .labels_cnt = 6, .use_ts_ns = 1 };
 	struct report_lane lane = { .pid = 7, .cats[CAT_PARAMETER] = 1 };
@@ -45,8 +46,9 @@ static char *metrics_of_everything(void)
 	r.procs_cnt = r.devs_cnt = r.lanes.cnt = 1;
 	r.compiles.cnt = 1;
 	dev.between = (struct series){ &seen_last, 1, 1 };
-	seen_last.ts_ns = r.run.end_ts_ns;
-	r.sampling = (struct report_sampling){ .is_on = 1, .in_gap = 1, .learned.is_on = 1, .steps = { 2, 2, &made, 1 } };
+	seen_last.ts_ns = gap.seen_ns = gap.end_ns = r.run.end_ts_ns;
+	r.sampling = (struct report_sampling){ .is_on = 1, .in_gap = 1, .gaps = &gap, .gaps_cnt = 1, .learned.is_on = 1,
+					       .steps = { 2, 2, &made, 1 } };
 	assert_int_equal(outbuf__init(&o, f), 0);
 	metrics__write(&o, &r, &opts);
 	assert_int_equal(outbuf__flush(&o), 0);

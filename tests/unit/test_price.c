@@ -179,6 +179,33 @@ static void each_end_has_its_own_traced_steps(void **state)
 	assert_true(sum.error < 0.0001);
 }
 
+/* Of the latest steps each second counts the same, and what was long before a pause does not count. */
+static void the_latest_steps_are_evenly_spread(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 20, 15 * MS, 0);
+	traced(&p, 30, 20 * MS, 0);
+	after(&p, 10, 15 * MS);
+	p.is_long = true;
+	p.last[1] = (struct price_sample){ .cnt = 60, .stride = 4 };
+	for (size_t i = 0; i < 60; i++)
+		p.last[1].v[i] = 20 * MS;
+	p.last[0] = (struct price_sample){ .cnt = 100, .stride = 1 };
+	for (size_t i = 0; i < 100; i++)
+		p.last[0].v[i] = 40 * MS;
+	price__report(&p, 7, &sum);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+	now += 2 * PRICE_TRACED_NS;
+	steps(&p, 10, 20 * MS, 0);
+	sum = (struct report_price){ 0 };
+	price__report(&p, 7, &sum);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+	assert_int_equal(p.last[1].cnt, 0);
+}
+
 static void a_disturbed_end_does_not_count(void **state)
 {
 	struct report_price sum = { 0 };
@@ -233,6 +260,7 @@ int main(void)
 		cmocka_unit_test(the_process_with_most_steps_is_reported),
 		cmocka_unit_test(both_ends_cancel_what_changes_evenly),
 		cmocka_unit_test(each_end_has_its_own_traced_steps),
+		cmocka_unit_test(the_latest_steps_are_evenly_spread),
 		cmocka_unit_test(a_disturbed_end_does_not_count),
 		cmocka_unit_test(one_end_is_enough),
 	};

@@ -200,15 +200,23 @@ static void counted__self(const struct counted *c)
 					      .size = keeper_ns + recorder__cpu_ns(&c->stream->recorder) + own_ns });
 }
 
-void counted__rest(struct counted *c)
+void counted__usage(struct counted *c)
 {
-	counted__losses(c);
-	counted__full(c);
-	counted__cut(c, c->stream->detach_ns != UINT64_MAX);
-	if (c->stream->detach_ns == UINT64_MAX) /* the share of costs is that of the trace */
-		usage__push_cpus(c->usage);
+	usage__push_cpus(c->usage);
 	counted__oom_kills(c);
 	counted__devices(c);
 	counted__self(c);
+}
+
+/* What is used after the trace is not its. */
+void counted__rest(struct counted *c)
+{
+	bool has_ended = c->stream->detach_ns != UINT64_MAX;
+
+	counted__losses(c);
+	counted__full(c);
+	counted__cut(c, has_ended);
+	if (!has_ended)
+		counted__usage(c);
 	tell__event(&c->tell, (struct event){ .kind = EV_TICK });
 }

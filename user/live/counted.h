@@ -41,5 +41,6 @@ void counted__oom_kills(struct counted *c);
 void counted__probes(struct counted *c);
 /* All other counters, and a tick. */
 void counted__rest(struct counted *c);
+void counted__usage(struct counted *c); /* CPU time, devices, memtrace itself: part of the rest, but at the end of the trace */
 
 #endif

@@ -61,7 +61,7 @@ enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEB
        WAKE_NAMES, WAKE_PLACES, WAKE_KEEPER, WAKE_PLANS };
 
 /* Why a session ends; < 0: an error. */
-enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD = 4 };
+enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD = 4, STOP_AT_ONCE = 5 };
 
 struct session {
 	const struct session_opts *opts;
@@ -263,7 +263,7 @@ static void session__signal(struct session *s, uint32_t signo)
 	else if (signo == SIGUSR2)
 		windows__want(&s->windows, EV_WHY_ASKED);
 	else
-		s->stop = STOP_ASKED;
+		s->stop = signo == SIGINT ? STOP_ASKED : STOP_AT_ONCE;
 }
 
 static int session__handle(struct session *s, const struct epoll_event *ev)
@@ -586,13 +586,13 @@ static int session__start(struct session *s, struct err *err)
 	return r < 0 ? r : recorder__begin(&s->stream.recorder, err); /* without space for it nothing is started */
 }
 
-/* Where all was traced and the target lives. */
+/* Where all was traced by marks that can be left alone, the target lives, and nobody looks on. */
 static void session__after(struct session *s)
 {
-	if ((s->stop == STOP_ASKED || s->stop == STOP_TIME) && !cadence__is_on(&s->windows.levels.cadence) &&
-	    !probing__is_setting(s->probing))
-		after__watch(&(struct after){ .stream = &s->stream, .probing = s->probing, .model = s->stream.model,
-					      .tell = s->tell, .signal_fd = s->signal_fd });
+	if ((s->stop == STOP_ASKED || s->stop == STOP_TIME) && !s->opts->on_input && !s->opts->on_watch && !s->opts->usdt_cnt &&
+	    !probing__is_setting(s->probing) && !cadence__is_on(&s->windows.levels.cadence))
+		after__watch(&(struct after){ .stream = &s->stream, .probing = s->probing, .keeper = s->keeper, .tell = s->tell,
+					      .followed = &s->followed, .model = s->stream.model, .signal_fd = s->signal_fd });
 }
 
 /* Detach, take what is still in the rings, end the stream. */
@@ -606,7 +606,7 @@ static int session__finish(struct session *s, struct err *err)
 	windows__end(&s->windows);
 	s->stream.detach_ns = now_ns();
 	counted__probes(&s->counted); /* now: while some probes are left, they hit processes half forgotten, and count losses */
-	usage__push_cpus(&s->usage);
+	counted__usage(&s->counted);
 	session__after(s);
 	probing__end(s->probing);
 	r = stream__drain_rest(&s->stream);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "event/decode.h"
+#include "event/kinds.h"
 #include "event/order.h"
 #include "event/pairing.h"
 #include "keeper/keeper.h"
@@ -72,7 +73,19 @@ static int stream__ordered(void *ctx, const struct event *in)
 
 /* --- before order -------------------------------------------------------------------------------- */
 
-/* An event of our own. If order cannot take it now, it reports that again at the next record. The trace ends at detach_ns. */
+/* What is reported after the trace's end is part of its end. How long before the event something was, is less then. */
+static void stream__to_end(const struct stream *st, struct event *ev)
+{
+	uint64_t late_ns = ev->ts_ns - st->detach_ns;
+
+	ev->ts_ns = st->detach_ns;
+	if (event_row(ev->kind)->ago)
+		ev->addr -= ev->addr < late_ns ? ev->addr : late_ns;
+	if (ev->kind == EV_TENSOR)
+		ev->depth = ev->depth > late_ns / EV_TENSOR_AGE_NS ? (uint8_t)(ev->depth - late_ns / EV_TENSOR_AGE_NS) : 1;
+}
+
+/* An event of our own. If order cannot take it now, it reports that again at the next record. */
 static void stream__push(void *stream, struct event ev)
 {
 	struct stream *st = stream;
@@ -80,7 +93,7 @@ static void stream__push(void *stream, struct event ev)
 	if (!ev.ts_ns)
 		ev.ts_ns = now_ns();
 	if (ev.ts_ns > st->detach_ns)
-		ev.ts_ns = st->detach_ns;
+		stream__to_end(st, &ev);
 	if (ev.kind == EV_PLACE && ev.ts_ns <= st->passed_ns)
 		ev.ts_ns = st->passed_ns + 1; /* before the first allocation there, if that is still held back */
 	if (st->capture && ev.kind == EV_PROC && !st->is_capture_late)

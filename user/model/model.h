@@ -123,6 +123,8 @@ struct tensor;
 int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret);
 /* Boundaries of steps that a process has passed: marks, else its optimizers' steps. 0: none yet. */
 uint64_t model__steps_of(const struct model *m, uint32_t pid);
+/* Its steps are compared with untraced ones (core/price.h). */
+bool model__has_price(const struct model *m, uint32_t pid);
 /* Whether an event, which need not be of the trace, is a boundary of the same kind. */
 bool model__is_boundary(const struct model *m, const struct event *ev);
 /* Signs that it trains, MODEL_TRAINS_*: a compiled optimizer's steps have no marks of their own. */

@@ -167,6 +167,13 @@ void model__after(struct model *m, const struct event *ev)
 		price__after(price, ev->size);
 }
 
+bool model__has_price(const struct model *m, uint32_t pid)
+{
+	const struct proc *p = procs__find((struct procs *)&m->procs, pid);
+
+	return p && p->price && price__has_traced(p->price) && !m->levels.cnt;
+}
+
 bool model__is_boundary(const struct model *m, const struct event *ev)
 {
 	const struct proc *p = procs__find((struct procs *)&m->procs, ev->pid);

@@ -274,11 +274,18 @@ uint64_t report_gap_seen_ns(const struct report *r, uint64_t from_ns)
 	return lo && s->gaps[lo - 1].seen_ns > from_ns ? s->gaps[lo - 1].seen_ns : from_ns;
 }
 
+static bool report_sees_now(const struct report_sampling *s, uint64_t end_ns)
+{
+	const struct report_gap *last = s->gaps_cnt ? &s->gaps[s->gaps_cnt - 1] : NULL;
+
+	return last && last->seen_ns > last->begin_ns && last->seen_ns >= end_ns;
+}
+
 bool report_dev_between(const struct report *r, const struct report_dev *d, uint64_t *ret)
 {
 	const struct series *s = &d->between;
 
-	if (!r->sampling.in_gap || !s->cnt || s->points[s->cnt - 1].ts_ns + s->bucket_ns < r->run.end_ts_ns)
+	if (!r->sampling.in_gap || !s->cnt || !report_sees_now(&r->sampling, r->run.end_ts_ns))
 		return false;
 	*ret = s->points[s->cnt - 1].live_end;
 	return true;

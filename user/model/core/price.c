@@ -40,11 +40,12 @@ static void price__traced(struct price *p, uint64_t took_ns, uint64_t now_ns)
 	else
 		p->is_long = true;
 	if (now_ns - p->last_ns > PRICE_TRACED_NS / 2) {
-		p->last[1] = p->last[0];
+		p->last[1] = now_ns - p->end_ns > PRICE_TRACED_NS ? (struct price_sample){ 0 } : p->last[0];
 		p->last[0] = (struct price_sample){ 0 };
 		p->last_ns = now_ns;
 	}
 	sample__add(&p->last[0], took_ns);
+	p->end_ns = now_ns;
 }
 
 void price__step(struct price *p, uint64_t took_ns, uint64_t now_ns)
@@ -66,6 +67,11 @@ void price__step(struct price *p, uint64_t took_ns, uint64_t now_ns)
 	}
 }
 
+bool price__has_traced(const struct price *p)
+{
+	return p->traced.cnt >= PRICE_STEPS_MIN;
+}
+
 void price__after(struct price *p, uint64_t took_ns)
 {
 	sample__add(&p->after, took_ns);
@@ -82,20 +88,29 @@ struct median {
 	double ns, error; /* error: of ns, in ns, 95 % */
 };
 
+/* As evenly spread as a sample of that stride would be; both are powers of two. Returns their number. */
+static size_t sample__take(const struct price_sample *s, uint64_t stride, uint64_t *ret)
+{
+	size_t every = s->stride && s->stride < stride ? stride / s->stride : 1, cnt = 0;
+
+	for (size_t i = 0; i < s->cnt; i += every)
+		ret[cnt++] = s->v[i];
+	return cnt;
+}
+
 /*
- * The error is half of the notch of a box plot (McGill, Tukey and Larsen, "Variations of box plots", 1978: 1.57 times the
- * distance of the quartiles by the root of the number).
+ * Of one sample, or of two as one. The error is half of the notch of a box plot (McGill, Tukey and Larsen, "Variations of box
+ * plots", 1978: 1.57 times the distance of the quartiles by the root of the number).
  */
 static struct median median_of(const struct price_sample *s, const struct price_sample *more)
 {
-	uint64_t v[2 * PRICE_STEPS];
-	size_t cnt = s->cnt + (more ? more->cnt : 0);
+	uint64_t v[2 * PRICE_STEPS], stride = more && more->stride > s->stride ? more->stride : s->stride;
+	size_t cnt = sample__take(s, stride, v);
 
+	if (more)
+		cnt += sample__take(more, stride, v + cnt);
 	if (cnt < PRICE_STEPS_MIN)
 		return (struct median){ 0 };
-	memcpy(v, s->v, s->cnt * sizeof(*v));
-	if (more)
-		memcpy(v + s->cnt, more->v, more->cnt * sizeof(*v));
 	qsort(v, cnt, sizeof(*v), u64_cmp);
 	return (struct median){ cnt, (double)v[cnt / 2], 1.57 * (double)(v[cnt * 3 / 4] - v[cnt / 4]) / sqrt((double)cnt) };
 }
@@ -147,6 +162,11 @@ static struct side sides_mean(struct side *before, struct side *after, double *r
 	};
 }
 
+static uint64_t whole_ns(double ns) /* of a hostile file, perhaps */
+{
+	return ns < 0x1p63 ? (uint64_t)ns : UINT64_MAX;
+}
+
 void price__report(const struct price *p, uint32_t pid, struct report_price *sum)
 {
 	struct median first = median_of(&p->traced, NULL);
@@ -160,8 +180,8 @@ void price__report(const struct price *p, uint32_t pid, struct report_price *sum
 	if (!side__says(&mean) || cnt <= have)
 		return;
 	*sum = (struct report_price){ .pid = pid, .steps_before = before.untraced.cnt, .steps_after = after.untraced.cnt,
-				      .steps = mean.traced.cnt, .before_ns = (uint64_t)before.untraced.ns,
-				      .after_ns = (uint64_t)after.untraced.ns, .traced_ns = (uint64_t)mean.traced.ns,
+				      .steps = mean.traced.cnt, .before_ns = whole_ns(before.untraced.ns),
+				      .after_ns = whole_ns(after.untraced.ns), .traced_ns = whole_ns(mean.traced.ns),
 				      .lost = 1 - side__ratio(&mean) };
 	error = side__ratio(&mean) * hypot(mean.untraced.error / mean.untraced.ns, mean.traced.error / mean.traced.ns);
 	sum->error = fmax(error, apart);

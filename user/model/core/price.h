@@ -32,6 +32,7 @@ struct price {
 	struct price_sample before, traced, after; /* traced: after the last probe was set */
 	struct price_sample last[2]; /* the latest traced ones, and those before: 0.5 to 1 times PRICE_TRACED_NS together */
 	uint64_t since_ns, last_ns;  /* of PRICE_TRACED, of last[0] */
+	uint64_t end_ns;	     /* of the latest traced one */
 	bool is_long;		     /* the latest traced steps are others than the first */
 	enum price_when when;
 };
@@ -40,6 +41,7 @@ struct price {
 void price__attach(struct price *p, int begins);
 /* A step of the process has ended, at now_ns. */
 void price__step(struct price *p, uint64_t took_ns, uint64_t now_ns);
+bool price__has_traced(const struct price *p); /* enough steps to compare others with */
 /* One of the steps that were watched after the last traced one. */
 void price__after(struct price *p, uint64_t took_ns);
 /* price__step, in a session with gaps: it was whole, and traced, or not: all such are compared. */

@@ -273,7 +273,7 @@ function drawMoment() {
 		const high = highestBefore(l).get(gap) ?? -1, before = high >= 0 && composition(l, high), [seen] = betweenShown(l, t, t + 1);
 		box.replaceChildren(h("h3", null, title), h("div", {class: "total"}, seen ? `up to ${bytes(seen.live)}` : "not traced"),
 			h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t, true)].filter(Boolean).join(", ")),
-			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} ${seen ? "only allocations were seen: how much lived is known, but not what it was" : "the probes were away: what lived then is not known"}.`),
+			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} steps were not traced. ${seen ? "At this time allocations were seen: how much lived is known, but not what it was." : "What lived then is not known."}`),
 			...before ? [h("h3", {style: {marginTop: "10px"}}, `${isOfSamples(l) ? "Seen before it:" : "Traced before it: at most"} ${bytes(before.total)}`), contents(before)] : []);
 		return;
 	}

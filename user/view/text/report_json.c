@@ -228,11 +228,9 @@ static void put_price(struct json *j, const struct report_price *p)
 	json__begin(j, "measured", '{');
 	json__u64(j, "pid", p->pid);
 	json__u64(j, "steps_before", p->steps_before);
-	if (p->steps_before)
-		json__u64(j, "median_step_before_ns", p->before_ns);
+	json__u64(j, "median_step_before_ns", p->before_ns);
 	json__u64(j, "steps_after", p->steps_after);
-	if (p->steps_after)
-		json__u64(j, "median_step_after_ns", p->after_ns);
+	json__u64(j, "median_step_after_ns", p->after_ns);
 	json__u64(j, "steps", p->steps);
 	json__u64(j, "median_step_ns", p->traced_ns);
 	json__f64(j, "lost", p->lost);
