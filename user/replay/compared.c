@@ -12,8 +12,9 @@
 #include "timeline/report.h"
 #include "view/fold/holdings.h"
 
-#define SKIPPED 2
+#define SKIPPED 2 /* the first steps: of a job that was launched they make its optimizer's state, and take longer than others */
 #define SKIP_ABOVE 8
+#define SKIP_ABOVE_TRACED 4 /* where only some are traced; the first ones seldom are */
 
 /* --- where steps are ------------------------------------------------------------------------------------- */
 
@@ -65,10 +66,10 @@ static int scan_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 static void choose_stretch(struct diff_side *side, const struct compared_scan *s, const struct report_sampling *sampling)
 {
 	const struct boundaries *b = s->marks.cnt >= 2 ? &s->marks : &s->optimizer;
-	uint64_t skip;
+	bool has_others = !sampling->is_on || sampling->steps_traced > SKIP_ABOVE_TRACED;
+	uint64_t skip = b->cnt > SKIP_ABOVE && has_others ? SKIPPED : 0;
 
 	side->is_sampled = sampling->is_on;
-	skip = b->cnt > SKIP_ABOVE && !side->is_sampled ? SKIPPED : 0; /* the first ones may be all that was traced */
 	side->from_ns = b->cnt >= 2 ? b->ts_ns[skip] : s->first_ns;
 	side->to_ns = b->cnt >= 2 ? b->last_ns : s->last_ns;
 	side->steps = side->is_sampled ? sampling->steps_traced : b->cnt >= 2 ? b->cnt - 1 - skip : 0;
