@@ -209,6 +209,23 @@ static void traced_steps_find_their_kind(void **state)
 	assert_true(found[0].watched == 300 && found[0].traced == 10 && !found[1].traced);
 }
 
+/* Four steps of a first window: two groups more than kinds. They are not all short ones, sixteen times slower. */
+static void traced_steps_that_were_held_up_find_theirs(void **state)
+{
+	static const uint64_t took_ms[] = { 8, 15, 48, 52 };
+
+	(void)state;
+	memset(&kinds, 0, sizeof(kinds));
+	steps_of(6, 1, 96, 0);
+	steps_of(6, 52, 32, 0);
+	for (unsigned i = 0; i < 4; i++)
+		kinds__step(&kinds, 6, took_ms[i] * MS, 1);
+	assert_int_equal(kinds__find(&kinds, found), 2);
+	assert_true(found[0].traced == 2 && found[1].traced == 2);
+	assert_int_equal(kinds__of(found, 2, 6, 15 * MS), 0);
+	assert_int_equal(kinds__of(found, 2, 6, 48 * MS), 1);
+}
+
 /* Regions that have probes in windows alone: numbers of them tell nothing. */
 static void regions_of_windows_alone_do_not_tell(void **state)
 {
@@ -514,6 +531,7 @@ int main(void)
 		cmocka_unit_test(kinds_are_reported_by_marks_and_by_time),
 		cmocka_unit_test(a_busy_machine_hides_no_kind),
 		cmocka_unit_test(traced_steps_find_their_kind),
+		cmocka_unit_test(traced_steps_that_were_held_up_find_theirs),
 		cmocka_unit_test(a_median_is_as_long_as_its_steps),
 		cmocka_unit_test(a_kind_that_was_never_traced),
 		cmocka_unit_test(what_is_between_is_no_kind),

@@ -237,6 +237,33 @@ static bool match_by_order(const struct kinds_of_marks *m, struct kind *v, unsig
 	return true;
 }
 
+/* Buckets without steps on both sides of where b begins. */
+static unsigned gap_at(const uint32_t *h, struct bucket_range a, struct bucket_range b)
+{
+	unsigned from = b.from, to = b.from;
+
+	while (from > a.from && !h[from - 1])
+		from--;
+	while (to < b.to && !h[to])
+		to++;
+	return to - from;
+}
+
+/* Some traced steps were held up, as in a first window: groups of them that are nearest to each other are one. */
+static unsigned join_nearest(const uint32_t *h, struct bucket_range *v, unsigned cnt, unsigned wanted)
+{
+	for (; cnt > wanted; cnt--) {
+		unsigned best = 1;
+
+		for (unsigned i = 2; i < cnt; i++)
+			if (gap_at(h, v[i - 1], v[i]) < gap_at(h, v[best - 1], v[best]))
+				best = i;
+		v[best - 1].to = v[best].to;
+		memmove(&v[best], &v[best + 1], (cnt - best - 1) * sizeof(*v));
+	}
+	return cnt;
+}
+
 /* Those of one number of regions, by duration. */
 static unsigned find_in(const struct kinds_of_marks *m, struct kind ret[KINDS_MAX])
 {
@@ -249,6 +276,8 @@ static unsigned find_in(const struct kinds_of_marks *m, struct kind ret[KINDS_MA
 	}
 	for (unsigned i = 0; i < cnt; i++)
 		ret[i] = (struct kind){ .marks = m->marks, .watched_from = watched[i].from, .watched_to = watched[i].to };
+	if (cnt)
+		traced_cnt = join_nearest(m->traced, traced, traced_cnt, cnt);
 	if (cnt != traced_cnt || !match_by_order(m, ret, cnt, traced))
 		match_nearest(m, ret, cnt);
 	for (unsigned i = 0; i < cnt; i++) {

@@ -4,7 +4,8 @@
  * DataLoader, optimizers, the job's own), and how long it took. Steps with different numbers of regions are different kinds.
  * Those with the same number are split by durations that differ by a factor of 1.4 at least, where hardly any lie in between,
  * or far fewer than on either side. Traced steps are slower: they are matched by order where there are as many kinds among
- * them, else as if all were slower by the factor that fits best: near to watched steps, and as often of each kind as those.
+ * them, or more, of which the nearest are joined. Else it is as if all were slower by the factor that fits best: near to
+ * watched steps, and as often of each kind as those.
  *
  * On a busy machine steps are slow, too: kinds that make the same memory are joined in model_sampled.c. Steps of the same
  * duration that make different blocks cannot be distinguished.
