@@ -65,8 +65,7 @@ def test_reports_fit_the_terminal():
     """No line of a report is wider than 80 columns; commands that are proposed stay in one piece."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        path = tmp / "a.mtr"
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", path))
+        path = grown.record(tmp / "a.mtr", job, grown.after(lambda rep: "modules" in rep, 8), "eight steps with modules")
         for words in (["report"], ["report", "-v"], ["report", "--leaks"], ["report", "--by", "module"], ["report", "--at", "peak"],
                       ["diff", path], ["estimate"], ["estimate", "--checkpoint", "*"]):
             code, text = on_terminal(*words, path, columns=80)
