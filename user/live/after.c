@@ -11,7 +11,6 @@
 #include "live/followed.h"
 #include "live/probing.h"
 #include "live/stream.h"
-#include "model/core/price.h"
 #include "model/model.h"
 
 #define LOWER_NS 1500000000ull /* what is not gone by then goes with the rest */

@@ -586,7 +586,7 @@ static int session__start(struct session *s, struct err *err)
 	return r < 0 ? r : recorder__begin(&s->stream.recorder, err); /* without space for it nothing is started */
 }
 
-/* Where all was traced by marks that can be left alone, the target lives, and nobody looks on. */
+/* Of a trace of all steps, where the target lives on, its marks of steps can stay alone, and no view is kept waiting. */
 static void session__after(struct session *s)
 {
 	if ((s->stop == STOP_ASKED || s->stop == STOP_TIME) && !s->opts->on_input && !s->opts->on_watch && !s->opts->usdt_cnt &&
