@@ -40,10 +40,10 @@ static void tell(struct fix *f, uint8_t kind, uint8_t seg, uint8_t dev, uint64_t
 	segments__check(f->s);
 }
 
-static void block(struct fix *f, uint64_t ptr, uint64_t size)
+static void block_of(struct fix *f, uint8_t dev, uint64_t ptr, uint64_t size)
 {
 	bool live;
-	struct block *b = blocks__put(f->b, 7, C0, ptr, &live);
+	struct block *b = blocks__put(f->b, 7, dev, ptr, &live);
 
 	assert_non_null(b);
 	assert_false(live);
@@ -52,6 +52,11 @@ static void block(struct fix *f, uint64_t ptr, uint64_t size)
 	b->allocated_ts_ns = f->ts_ns;
 	segments__allocated(f->s, b);
 	segments__check(f->s);
+}
+
+static void block(struct fix *f, uint64_t ptr, uint64_t size)
+{
+	block_of(f, C0, ptr, size);
 }
 
 static struct report_segments report(struct fix *f, uint8_t dev)
@@ -490,6 +495,19 @@ static void test_pointer_decides(void **state)
 	assert_int_equal(report(f, C0).kinds[MT_SEG_ASYNC].frees, 1);
 }
 
+/* Tensors in it are the CPU's. They do not make it another device's: a reset of the only one frees it. */
+static void test_blocks_in_pinned_memory(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 8 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 2 * MB, 0);
+	block_of(f, MT_DEV_CPU, 0x7f0000000000, 512);
+	assert_int_equal(report(f, MT_DEV_NONE).kinds[MT_SEG_PINNED].live, 8 * MB);
+	tell(f, MT_EV_SEG_RESET, 0, C0, 0, 0, 0);
+	assert_int_equal(report(f, MT_DEV_NONE).kinds[MT_SEG_PINNED].live, 0);
+}
+
 static void test_contexts(void **state)
 {
 	struct fix *f = *state;
@@ -823,6 +841,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_references, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_handles, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pointer_decides, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_blocks_in_pinned_memory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_contexts, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_expandable, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_device_from_block, set_up, tear_down),

@@ -350,6 +350,7 @@ static void segments__use(struct segments *s, struct seg_proc *p, struct seg *se
 void segments__allocated(struct segments *s, const struct block *b)
 {
 	struct seg_proc *p = segments__proc(s, b->pid);
+	uint8_t dev = dev_is_gpu((uint8_t)b->dev) ? (uint8_t)b->dev : MT_DEV_NONE; /* pinned memory has the CPU's */
 
 	if (p)
 		segments__clear_late(s, p, b->ptr, b->size); /* given out again: its event was not seen to be over */
@@ -358,7 +359,7 @@ void segments__allocated(struct segments *s, const struct block *b)
 		if (p->segs[i].addr >= b->ptr && p->segs[i].addr - b->ptr >= b->size)
 			break;
 		if (!p->segs[i].cached || p->segs[i].dev == MT_DEV_NONE)
-			segments__use(s, p, &p->segs[i], (uint8_t)b->dev, b->allocated_ts_ns);
+			segments__use(s, p, &p->segs[i], dev, b->allocated_ts_ns);
 	}
 }
 
