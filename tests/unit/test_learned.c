@@ -248,6 +248,25 @@ static void kinds_are_reported_apart(void **state)
 	assert_int_equal(p->kinds_cnt, LEARNED_KINDS);
 }
 
+/* One is the other less a twelfth: what is traced of the short one must not take labels from the long one. */
+static void kinds_that_are_nearly_alike(void **state)
+{
+	size_t cnt, wrong;
+	uint64_t first;
+
+	(void)state;
+	learn(network(12, 10));
+	learn(network(11, 10));
+	assert_true(p->kinds_cnt == 2 && l->counts.checks == 1);
+	for (unsigned i = 0; i < 6; i++) {
+		cnt = network(12 - i % 2, 10);
+		first = make(cnt, false);
+		assert_int_equal(right(first, cnt, &wrong), cnt);
+	}
+	learn(network(12, 10));
+	assert_true(p->kinds_cnt == 2 && l->counts.checks == 2);
+}
+
 static void a_drift_is_noticed_and_learned(void **state)
 {
 	size_t cnt = network(12, 10), wrong, bytes = 0, changed = 0;
@@ -577,6 +596,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_loop_that_ends_sooner_shifts_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(other_sizes_in_the_same_places, begin, end),
 		cmocka_unit_test_setup_teardown(kinds_are_reported_apart, begin, end),
+		cmocka_unit_test_setup_teardown(kinds_that_are_nearly_alike, begin, end),
 		cmocka_unit_test_setup_teardown(a_drift_is_noticed_and_learned, begin, end),
 		cmocka_unit_test_setup_teardown(threads_do_not_shift_each_other, begin, end),
 		cmocka_unit_test_setup_teardown(bytes_by_time_by_hand, begin, end),

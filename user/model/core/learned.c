@@ -454,9 +454,10 @@ void learned__settle(struct learned_proc *p)
 	for (uint32_t i = 0; i < p->ready.cnt; i++)
 		p->ready.v[i].what.cat = l->cat_of(l->ctx, p->ready.v[i].id, p->ready.v[i].what.cat);
 	as = learned_proc__kind_of(p, &p->ready, p->ready_tids, p->ready_regions);
-	if (as.kind < LEARNED_KINDS && (as.fits >= LEARNED_SAME || as.by_place)) {
+	if (as.kind < LEARNED_KINDS) { /* untraced it would have had that one's labels */
 		l->counts.again += learned_proc__compare(p, &p->kinds[as.kind]);
-		learned_proc__forget(p, as.kind);
+		if (as.fits >= LEARNED_SAME || as.by_place)
+			learned_proc__forget(p, as.kind);
 	}
 	learned_proc__learn(p, &as);
 	p->ready.cnt = 0;
