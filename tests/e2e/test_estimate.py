@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """memtrace estimate against torch's own estimator, number for number (jobs/graphs.py runs the latter)."""
+import collections
 import contextlib
 import json
 import os
@@ -208,6 +209,12 @@ def check_what_if(what, said, ran, share=0.05):
     mt.note(f"{what}: {said['estimated_peak']} estimated, {peak} measured ({error:+.2%})")
 
 
+def modules_of(path):
+    """How many allocations were in which module."""
+    return collections.Counter(f"{e.get('module_root')} {e.get('module')} {'' if e.get('op') else 'no operator'}" for e in mt.export(path)
+                               if e["ev"] == "create").most_common()
+
+
 def test_what_ifs_of_the_optimizer_come_true():
     with mt.scratch() as where:
         adamw, sgd, momentum, bits = (record_whatif(where, 8, o, "float32") for o in ("adamw", "sgd", "momentum", "8bit"))
@@ -222,8 +229,9 @@ def test_what_ifs_of_batch_and_dtype_come_true():
         a, b, c = (record_whatif(where, n, "adamw", "float32") for n in (8, 16, 40))
         peak = mt.report(c)["devices"]["cpu"]["peak"]
         said = estimate(a, b, "--batches", "8,16", "--batch", "40", "--budget", peak + 1000)
+        mt.check(said["paired_share"] > 0.95, f"{said['paired_share']}, modules: {[modules_of(path) for path in (a, b)]}")
         check_what_if("batch 8 to 40, of 8 and 16", said, c)
-        mt.check(abs(said["largest_batch"] - 40) <= 2 and said["paired_share"] > 0.95, f"{said}")
+        mt.check(abs(said["largest_batch"] - 40) <= 2, f"{said}")
         said = estimate(a, "--batches", "8", "--batch", "40", "--budget", peak + 1000)
         check_what_if("batch 8 to 40, of 8 alone", said, c)
         mt.check(38 <= said["largest_batch"] <= 42, f"{said}")
