@@ -32,7 +32,7 @@
 #define LEARNED_OPEN (1u << 19) /* 28 MiB */
 #define LEARNED_DEVS 66		/* TALLY_DEVS_MAX */
 #define LEARNED_FITS 0.45	/* of a step: less is of no kind that is known */
-#define LEARNED_SAME 0.98	/* of a traced step: less is another kind; an MLP's with seven batches of eight: 0.91 */
+#define LEARNED_SAME 0.98	/* of a traced step: less is another kind, as one with seven batches of eight is */
 #define LEARNED_WRONG 0.02	/* of the bytes of a check: more is reported as a drift */
 
 /* Rows of the model's tallies. */

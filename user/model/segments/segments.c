@@ -358,7 +358,7 @@ void segments__allocated(struct segments *s, const struct block *b)
 	for (size_t i = p ? seg_proc__at(p, b->ptr) : 0; p && i < p->cnt; i++) {
 		if (p->segs[i].addr >= b->ptr && p->segs[i].addr - b->ptr >= b->size)
 			break;
-		if (!p->segs[i].cached || p->segs[i].dev == MT_DEV_NONE)
+		if (!p->segs[i].cached || (dev != MT_DEV_NONE && p->segs[i].dev == MT_DEV_NONE))
 			segments__use(s, p, &p->segs[i], dev, b->allocated_ts_ns);
 	}
 }
