@@ -29,6 +29,8 @@ struct try_site {
 extern const struct try_site try_sites[];
 extern const size_t try_sites_cnt;
 
+extern const void *const try_nothing; /* a piece without an instruction: what running one takes */
+
 /* Random, but only the arithmetic flags are set. */
 void try_state_fill(struct try_state *s, uint64_t seed);
 /* Reentrant: a signal handler may run another one. */

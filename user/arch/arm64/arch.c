@@ -174,6 +174,7 @@ void own_code_run(size_t lines)
 
 const struct try_site try_sites[] = { { 0 } };
 const size_t try_sites_cnt = 0;
+const void *const try_nothing = NULL;
 const uint8_t try_breakpoint = 0;
 
 void try_state_fill(struct try_state *s, uint64_t seed)

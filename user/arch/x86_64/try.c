@@ -118,6 +118,8 @@ const struct try_site try_sites[] = {
 	SITE(INSN_RETURN, "return of a function", function, 0),
 };
 const size_t try_sites_cnt = sizeof(try_sites) / sizeof(*try_sites);
+extern const char mt_try_back[];
+const void *const try_nothing = mt_try_back;
 
 void try_state_fill(struct try_state *ret, uint64_t seed)
 {
