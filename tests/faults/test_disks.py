@@ -97,7 +97,7 @@ def test_stalled_for_long():
     """A disk that does not answer until what waits for it has no more room: events are left out of the recording, and every view
     says so under a reason of its own. The live numbers go on and have them all; the recording has what came before and behind."""
     with mt.scratch() as tmp, disk_to_freeze(tmp) as disk, faults.training() as job, \
-            faults.crowd("storm", "random", "4000000") as storm:
+            faults.crowd("storm", "random", str(10**9)) as storm:
         with serving(job, tmp, disk / "a.mtr", "-p", storm.pid) as (tracer, served), frozen(disk) as freeze:
             def now():
                 """(allocations of the storm, events lost, those of them that the disk did not take)"""
@@ -112,6 +112,7 @@ def test_stalled_for_long():
             took, before = time.monotonic() - begin, now()[0]
             mt.wait_until(lambda: now()[0] > before, "more to be seen", 10)
             freeze("-u")
+            storm.tell("enough")
             told = int(storm.line("done ", 60).split()[1])
             job.more_rounds()
             mt.wait_until(lambda: sum(now()[:2]) >= told, "all to be seen or counted", 20)

@@ -12,7 +12,7 @@
  *   names     operators, regions, tags and threads' names that are all different, and children with 100 KB of arguments
  *   pointers  pytorch:malloc of pointers that all fall into one place of a table whose hash is known, and memtrace's alloc
  *   scattered the same of others
- *   random    allocations of sizes and at places of chance, of which no recording is small
+ *   random    allocations of sizes and at places of chance, of which no recording is small; another line ends them
  *   usdt      allocations and frees, one after the other
  *   eat       allocates 4 MiB, tells it, touches it; goes on until something ends it; says "ate N" for each
  *   all       forks, names, pointers, usdt and maps at once, each in a thread, until stdin closes; PLUGIN is loaded
@@ -233,8 +233,18 @@ static void scattered(unsigned long count)
 	multiples(0xd1b54a32d192ed03u, count);
 }
 
+static void wait_for_line(void)
+{
+	char c = 0;
+
+	while (c != '\n')
+		if (read(0, &c, 1) != 1)
+			exit(0);
+}
+
 static void at_random(unsigned long count)
 {
+	struct pollfd told = { .fd = 0, .events = POLLIN };
 	uint64_t x = 88172645463325252u;
 
 	for (unsigned long i = 1; i <= count; i++) {
@@ -242,8 +252,13 @@ static void at_random(unsigned long count)
 		x ^= x >> 7;
 		x ^= x << 17;
 		tell((void *)x, 1 + x % (1 << 24)); /* none of 0 bytes: that is no allocation */
-		if (i % 64 == 0)
-			pause_us(100);
+		if (i % 64)
+			continue;
+		pause_us(100);
+		if (poll(&told, 1, 0) > 0) {
+			wait_for_line();
+			return;
+		}
 	}
 }
 
@@ -297,15 +312,6 @@ static const struct {
 	{ "maps", maps }, { "mappings", mappings }, { "names", names }, { "pointers", pointers }, { "scattered", scattered },
 	{ "random", at_random }, { "usdt", usdt }, { "eat", eat }, { "all", all },
 };
-
-static void wait_for_line(void)
-{
-	char c = 0;
-
-	while (c != '\n')
-		if (read(0, &c, 1) != 1)
-			exit(0);
-}
 
 int main(int argc, char **argv)
 {
