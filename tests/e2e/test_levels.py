@@ -24,8 +24,10 @@ LANDING = {"all_jobs_have_a_budget", "allocations_are_seen_within_a_budget", "ga
            "a_mark_is_all_that_a_step_hits_between_windows"}
 # Hundreds of steps between windows, of which others take their part of the CPU
 TIMEOUT_S = dict.fromkeys(("evaluation_every_50_steps", "growing_sequences", "a_checkpoint_every_200_steps", "allocations_are_seen_within_a_budget"), 400)
-# all_jobs traces what others would; what a budget is held to are steps' times, compared with those beside them; a spike has its moment
-ALONE = {"nobody_waits_longer_at_a_change_of_level", "all_jobs_have_a_budget", "a_budget_is_held", "allocations_are_seen_within_a_budget", "a_spike_is_worth_a_window"}
+# all_jobs traces what others would; what a budget is held to are steps' times, compared with those beside them; a spike has its
+# moment; one step in 50 is a kind by its duration alone: beside other tests usual steps took as long
+ALONE = {"nobody_waits_longer_at_a_change_of_level", "all_jobs_have_a_budget", "a_budget_is_held", "allocations_are_seen_within_a_budget", "a_spike_is_worth_a_window",
+         "evaluation_every_50_steps"}
 OFF = 0.01  # of all bytes
 MARK = ("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newE")
 
