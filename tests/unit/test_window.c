@@ -42,6 +42,7 @@ static struct names *names;
 static struct model *full;
 static struct window *win;
 static struct recorder *begun; /* by a key, or waits for it; NULL: there is none */
+static unsigned cut_after; /* so many events more the window gets a new frame; 0: not */
 static uint64_t ts, next_ptr;
 static uint32_t seq, seqs[8];
 static uint64_t weights[LAYERS], states[LAYERS], grads[LAYERS], acts[LAYERS];
@@ -101,6 +102,8 @@ static void send_as(uint32_t pid, struct event ev)
 	window__add(win, full, &ev);
 	if (begun)
 		recorder__add(begun, full, &ev);
+	if (cut_after && !--cut_after)
+		window__tick(win, full);
 }
 
 static void send(struct event ev)
@@ -601,6 +604,70 @@ static void test_cut_inside_an_operator(void **state)
 	end();
 }
 
+/* Operators inside of others, which are not told again what those were given; all is kept, and no optimizer tells gradients. */
+static void step_that_keeps_its_graph(uint64_t x)
+{
+	for (unsigned i = 0; i < LAYERS; i++) {
+		frame(MT_EV_OP, "aten::linear", 0);
+		arg(0, i ? acts[i - 1] : x, 0, R);
+		arg(0, weights[i], 1, R | WEIGHT);
+		frame(MT_EV_OP, "aten::addmm", 1);
+		arg(1, weights[i], 2, R);
+		module_at(2, 0xf100 + i, 0);
+		acts[i] = alloc(2, 4096, MT_DEV_CPU);
+		frame(MT_EV_OP, "aten::relu_", 1);
+		arg(1, acts[i], 0, R | W);
+	}
+	module_at(0, 0, 0);
+	for (unsigned i = LAYERS; i--;) {
+		uint64_t grad;
+
+		frame(MT_EV_NODE, "AddmmBackward0", 0);
+		frame(MT_EV_APPLY, "AddmmBackward0", 1);
+		arg(1, acts[i], 0, R);
+		frame(MT_EV_OP, "aten::t", 2);
+		arg(2, acts[i ? i - 1 : 0], 0, R | MT_FLOW_F_ALIAS);
+		frame(MT_EV_OP, "aten::mm", 2);
+		arg(2, acts[i], 1, R);
+		grad = alloc(3, 4096, MT_DEV_CPU);
+		frame(MT_EV_NODE, "torch::autograd::AccumulateGrad", 0);
+		frame(MT_EV_ACC, "torch::autograd::AccumulateGrad", 1);
+		arg(1, weights[i], 0, R);
+		arg(1, grad, 2, R);
+		frame(MT_EV_OP, "aten::detach", 2);
+		arg(2, grad, 0, R | MT_FLOW_F_ALIAS);
+		if (grads[i])
+			release(grads[i], MT_DEV_CPU);
+		grads[i] = grad;
+	}
+}
+
+/* Wherever a window begins, what is made of that step's tensors has the same labels: here after each event of a step. */
+static void test_cut_anywhere(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	for (unsigned at = 1, is_over = 0; !is_over; at++) {
+		begin(1 * S, WINDOW_BYTES_DEFAULT);
+		start();
+		train(0, 20);
+		cut_after = at;
+		step_that_keeps_its_graph(alloc(0, 4096, MT_DEV_CPU));
+		is_over = cut_after > 0;
+		cut_after = 0;
+		ts += 3 * S;
+		send((struct event){ .kind = EV_END });
+		write_window(1);
+		compare(&r);
+		assert_int_equal(r->devs[0].cats[CAT_ACTIVATION].live, LAYERS * 4096);
+		assert_int_equal(r->devs[0].cats[CAT_GRADIENT].live, LAYERS * 4096);
+		assert_true(is_over || r->run.notes_cnt == 2);
+		report__free(r);
+		end();
+	}
+}
+
 /* Stacks of blocks from before the window, from in it, and of one whose stack is told just before it begins. */
 static void test_stacks(void **state)
 {
@@ -975,7 +1042,7 @@ int main(void)
 		cmocka_unit_test(test_labels_go_on),
 		cmocka_unit_test(test_younger_than_the_window),
 		cmocka_unit_test(test_goes_on),
-		cmocka_unit_test(test_cut_inside_an_operator),
+		cmocka_unit_test(test_cut_inside_an_operator), cmocka_unit_test(test_cut_anywhere),
 		cmocka_unit_test(test_processes_that_end),
 		cmocka_unit_test(test_compiled_before),
 		cmocka_unit_test(test_segments),

@@ -159,6 +159,8 @@ enum ev_compiled { EV_COMPILED_BACKWARD = 1, EV_COMPILED_AGAIN = 2, EV_COMPILED_
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2, EV_END_WINDOW = 3 };
 /* flags of COST, FIRED, SELF: the value when the recording began, from which its own counts start. */
 #define EV_F_BASE 1
+/* OP, OP_BEGIN, NODE, APPLY, ACC: open where a recording begins; numbers missing before it are of frames that had ended. */
+#define EV_FRAME_OPEN 0x80
 /* LATE: first seen as a tensor. NODE: the region is a backward node. */
 enum ev_was { EV_WAS_LATE = 1, EV_WAS_NODE = 2 };
 #define EV_TENSOR_AGE_NS 8000000ull

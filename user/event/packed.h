@@ -26,6 +26,8 @@ static inline uint16_t event_arg_item(const struct event *ev)
 	return (uint16_t)(ev->aux >> 16);
 }
 
+#define EV_ARG_INSIDE UINT8_MAX /* a place: of an operator in that frame that may be over where a recording begins */
+
 /* EV_LEVEL: size is whole steps to trace, and the divisor of the first one's number (0: any); seq is a budget. */
 #define EV_LEVEL_STEPS_BITS 32
 #define EV_LEVEL_BUDGET 1000000u /* parts of seq; as many or more: no limit */

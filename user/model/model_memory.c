@@ -93,6 +93,7 @@ static int thread__tell(const struct thread *t, const struct model *m, event_fn 
 	while (!r && (region < t->regions_cnt || frame < t->depth)) {
 		const struct frame *f = frame < t->depth ? &t->frames[frame] : NULL;
 		struct event ev = { .ts_ns = m->now_ns, .pid = t->pid, .tid = t->tid };
+		bool is_frame = false;
 
 		if (region < t->regions_cnt && (!f || f->kind != MT_EV_NODE || t->regions[region].entry < f->node_entry)) {
 			ev.kind = MT_EV_REGION_BEGIN;
@@ -100,12 +101,14 @@ static int thread__tell(const struct thread *t, const struct model *m, event_fn 
 			ev.depth = frame;
 			ev.aux = region++;
 		} else {
-			ev.kind = f->kind ? f->kind : MT_EV_OP;
+			ev.kind = f->reported ? f->reported : f->kind ? f->kind : MT_EV_OP;
 			ev.name = (f->kind == MT_EV_NODE ? &m->regions : &m->ops)->rows[f->kind ? f->row : 0].name;
 			ev.seq = f->seq;
+			ev.flags = frame && f[-1].unsure ? 0 : EV_FRAME_OPEN;
 			ev.depth = frame++;
+			is_frame = m->graph != NULL;
 		}
-		r = fn(ctx, &ev);
+		r = is_frame ? graph__each_of_frame(m->graph, t, ev.depth, ev, fn, ctx) : fn(ctx, &ev);
 	}
 	if (!r && t->stack) {
 		struct event ev = { .ts_ns = m->now_ns, .kind = EV_STACK_AT, .pid = t->pid, .tid = t->tid, .addr = t->stack_ptr,

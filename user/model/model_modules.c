@@ -470,11 +470,13 @@ void model__module_was(struct model *m, const struct event *ev)
 {
 	struct block *b = dev_is_host(ev->dev) ? NULL : blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
 	struct device *d = b ? model__device(m, ev->dev) : NULL;
+	struct proc *p = d ? model__proc_of(m, ev) : NULL;
 	bool full = false;
 
-	if (!d || b->module || b->phase || ev->flags >= PHASE_MAX)
+	if (!p || b->module || b->phase || ev->flags >= PHASE_MAX)
 		return;
 	modules__move(&m->modules, b, modules__at(&m->modules, ev->pid, ev->size, &full), ev->flags, d->idx, d->epoch);
+	p->has_module |= b->module != 0;
 	modules__gradient(&m->modules, b);
 	m->lost[MT_LOSS_NAMES] += full;
 }

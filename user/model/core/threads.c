@@ -201,7 +201,7 @@ void thread__enter(struct thread *t, const struct event *ev, uint32_t row)
 	const struct frame *under;
 	struct frame *f;
 
-	if (ev->seq != t->last_seq + 1)
+	if (ev->seq != t->last_seq + 1 && !(ev->flags & EV_FRAME_OPEN))
 		thread__doubt(t, ev, depth);
 	t->last_seq = ev->seq;
 	thread__settle(t, depth, 0);

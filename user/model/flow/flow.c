@@ -355,7 +355,7 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 {
 	const struct frame *fr = &t->th->frames[t->th->depth - 1];
 	uint8_t index = event_arg_index(ev), flags = event_arg_flags(ev);
-	bool written = flags & MT_FLOW_F_WRITTEN;
+	bool written = flags & MT_FLOW_F_WRITTEN, is_read;
 	struct edge *e;
 
 	if (fr->reported == MT_EV_ACC && index == 0) {
@@ -376,7 +376,8 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 	e = fthread__edge(g, t, f);
 	if (!e)
 		return;
-	e->flags |= written ? EDGE_TRUE : fr->reported == MT_EV_OP || fr->class == OPC_VIEW_NODE ? EDGE_FALSE : EDGE_NONE;
+	is_read = fr->reported == MT_EV_OP || fr->class == OPC_VIEW_NODE || index == EV_ARG_INSIDE;
+	e->flags |= written ? EDGE_TRUE : is_read ? EDGE_FALSE : EDGE_NONE;
 	if (fr->reported == MT_EV_OP && index < 2)
 		fthread__identity(g, t, ev, f, index, fr->class);
 	t->dirty |= written;

@@ -83,6 +83,12 @@ void graph__end(struct graph *g); /* no more events: reports what was held back,
 /* What is known of a block, for EV_WAS_FLOW; false: nothing any more. And the reverse, for an EV_WAS_FLOW. */
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
 void graph__was(struct graph *g, struct block *b, const struct event *ev);
+/*
+ * For a recording that begins now: an open frame of a thread (0: the outermost). Calls fn with ev, its event, and then with
+ * an EV_ARG for each tensor of it that the graph still needs. 0, or fn's error.
+ */
+int graph__each_of_frame(const struct graph *g, const struct thread *th, unsigned frame, struct event ev, event_fn fn,
+			 void *ctx);
 
 /* Python's word on a block: its kind, and bits of enum ev_tensor. */
 void graph__named(struct graph *g, struct block *b, uint8_t kind, uint8_t bits);

@@ -215,6 +215,7 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 	if (!f)
 		return;
 	f->flags = w.flags & FB_ALL;
+	f->acc_step = UINT32_MAX; /* its AccumulateGrad was in a step before */
 	f->made = w.made & MADE_ALL;
 	if (f->marks)
 		f->marks |= w.marks & FM_ALL;
