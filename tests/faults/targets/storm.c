@@ -12,7 +12,7 @@
  *   names     operators, regions, tags and threads' names that are all different, and children with 100 KB of arguments
  *   pointers  pytorch:malloc of pointers that all fall into one place of a table whose hash is known, and memtrace's alloc
  *   scattered the same of others
- *   random    allocations of sizes and at places of chance, of which no recording is small; another line ends them
+ *   random    allocations of sizes and at places of chance, of which no recording is small, and frees; another line ends it
  *   usdt      allocations and frees, one after the other
  *   eat       allocates 4 MiB, tells it, touches it; goes on until something ends it; says "ate N" for each
  *   all       forks, names, pointers, usdt and maps at once, each in a thread, until stdin closes; PLUGIN is loaded
@@ -252,6 +252,7 @@ static void at_random(unsigned long count)
 		x ^= x >> 7;
 		x ^= x << 17;
 		tell((void *)x, 1 + x % (1 << 24)); /* none of 0 bytes: that is no allocation */
+		MEMTRACE_FREE((void *)x, DEVICE); /* a report of millions of blocks takes seconds: metrics would stand still */
 		if (i % 64)
 			continue;
 		pause_us(100);
