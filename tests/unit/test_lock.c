@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,33 +101,6 @@ static void gone_with_its_holder(void **state)
 		close(fds[i]);
 		close(go[i]);
 	}
-}
-
-/* Its parent is no memtrace: what it was forked by is gone. */
-static void one_that_ends_is_waited_for(void **state)
-{
-	struct err err = { 0 };
-	pid_t self = getpid(), pid;
-	int fds[2], fd;
-	char c;
-
-	(void)state;
-	assert_int_equal(pipe(fds), 0);
-	pid = fork();
-	if (!pid) {
-		(void)prctl(PR_SET_NAME, "memtrace");
-		if (lock_take_in(dir_fd, self, 1, 0, &fd, NULL) == 0)
-			(void)!write(fds[1], "x", 1);
-		usleep(300000);
-		_exit(0);
-	}
-	assert_int_equal(read(fds[0], &c, 1), 1);
-	assert_int_equal(take(0, &fd, &err), -EBUSY);
-	assert_int_equal(take(50000000, &fd, &err), 0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	close(fd);
-	close(fds[0]);
-	close(fds[1]);
 }
 
 static void waits_so_long_and_no_longer(void **state)
@@ -233,7 +205,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_at_a_time),
 		cmocka_unit_test(gone_with_its_holder),
-		cmocka_unit_test(one_that_ends_is_waited_for),
 		cmocka_unit_test(waits_so_long_and_no_longer),
 		cmocka_unit_test(directories_of_others_are_not_used),
 		cmocka_unit_test(nobody_else_can_hold_one),

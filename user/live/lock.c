@@ -175,40 +175,23 @@ static pid_t holder_of(const struct stat *st)
 	return pid;
 }
 
-static int is_memtrace(pid_t pid)
-{
-	char path[40], comm[32] = "";
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	f = fopen(path, "re");
-	if (f && !fgets(comm, sizeof(comm), f))
-		comm[0] = '\0';
-	if (f)
-		fclose(f);
-	return !strncmp(comm, "memtrace", strlen("memtrace"));
-}
-
 /* Whom its user has started, and can end: the half that sees the job's memory has the lock, its parent gets the signals. */
 static pid_t started_of(pid_t holder)
 {
+	char path[40], comm[32] = "";
 	pid_t parent = holder;
 	uint64_t start_ns;
+	FILE *f = NULL;
 
-	return !process_origin(holder, &parent, &start_ns) && is_memtrace(parent) ? parent : holder;
-}
-
-/* The half that its user had started is gone, killed perhaps: the other one removes its probes and ends, unasked. */
-static int is_ending(pid_t holder)
-{
-	return holder > 0 && started_of(holder) == holder && is_memtrace(holder);
-}
-
-static pid_t holder_in(int dir_fd, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : holder_of(&st);
+	if (!process_origin(holder, &parent, &start_ns)) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", (int)parent);
+		f = fopen(path, "re");
+	}
+	if (!f || !fgets(comm, sizeof(comm), f) || strncmp(comm, "memtrace", strlen("memtrace")) != 0)
+		parent = holder;
+	if (f)
+		fclose(f);
+	return parent;
 }
 
 static int busy(pid_t pid, pid_t holder, struct err *err)
@@ -226,18 +209,15 @@ int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int
 	struct timespec pause = { .tv_nsec = TRY_EVERY_NS };
 	uint64_t begin = now_ns();
 	int fd, is_reported = 0;
+	struct stat st = { .st_ino = 0 };
 	char name[80];
 
 	name_of(pid, start_ns, name, sizeof(name));
 	for (int tries = 1; (fd = try_take(dir_fd, name)) == -EWOULDBLOCK; tries++) {
 		uint64_t waited = now_ns() - begin;
 
-		if (waited >= wait_ns && tries >= TRIES_MIN) {
-			pid_t holder = holder_in(dir_fd, name);
-
-			if (!wait_ns || waited >= LOCK_ENDING_NS || !is_ending(holder))
-				return busy(pid, holder, err);
-		}
+		if (waited >= wait_ns && tries >= TRIES_MIN)
+			return busy(pid, fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : holder_of(&st), err);
 		if (waited >= SAY_AFTER_NS && !is_reported++)
 			log_warn("another memtrace traces process %d: waiting for its end", (int)pid);
 		nanosleep(&pause, NULL);

@@ -16,14 +16,13 @@
 #include <sys/types.h>
 
 #define LOCK_WAIT_NS 5000000000ull /* for another memtrace that is just ending: its probes are removed in a second or two */
-#define LOCK_ENDING_NS 60000000000ull /* … if that is sure: on a machine without a CPU to spare it can take far longer */
 
 struct err;
 
 /*
- * start_ns: when the process was started (target__start_ns). Waits at most this long, or LOCK_ENDING_NS for one that was killed
- * and still removes its probes, with a message after a second; without a wait, other users' memtraces are not looked for.
- * -EBUSY (with a hint) when another memtrace has the lock. Closing *ret_fd releases it; -1: there was no directory for it.
+ * start_ns: when the process was started (target__start_ns). Waits at most this long, with a message after a second; without a
+ * wait, other users' memtraces are not looked for. -EBUSY (with a hint) when another memtrace has the lock. Closing *ret_fd
+ * releases it; -1: there was no directory for it.
  */
 int lock_take(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
 /* Does a memtrace whose directory we may read hold its lock? From the kernel's list of locks: no lock is taken. */
