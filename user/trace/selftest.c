@@ -224,21 +224,10 @@ static int trial__forked(void)
 	return 0;
 }
 
-/*
- * Descriptors that other threads have open just now: with its copy of a lock's, on a machine without a CPU to spare, another
- * memtrace was kept out for five seconds by one that had only looked for old locks.
- */
-static void close_all_but(int fd)
-{
-	(void)close_range(STDERR_FILENO + 1, (unsigned)fd - 1, 0);
-	(void)close_range((unsigned)fd + 1, ~0u, 0);
-}
-
 static void child(struct board *b, int sock)
 {
 	char c = 0;
 
-	close_all_but(sock);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	catch_signals();
 	trial.board = b;
