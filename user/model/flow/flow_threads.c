@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "event/packed.h"
 #include "model/flow/flow_state.h"
 
 void fthread__free(struct fthread *t)
@@ -109,51 +108,6 @@ bool fthread__in_hook(const struct fthread *t)
 		hook |= t->th->frames[i].reported == MT_EV_NODE && t->th->frames[i].class == OPC_ACC_NODE;
 	}
 	return hook;
-}
-
-struct arg_of {
-	const struct graph *g;
-	struct event frame;
-	event_fn fn;
-	void *ctx;
-};
-
-static int arg_of__give(const struct arg_of *a, uint64_t id, uint8_t place, uint8_t flags)
-{
-	const struct fblock *f = graph__find(a->g, id);
-	struct event ev = {
-		.ts_ns = a->frame.ts_ns, .kind = EV_ARG, .pid = a->frame.pid, .tid = a->frame.tid, .seq = a->frame.seq,
-		.depth = (uint8_t)(a->frame.depth + 1), .aux = event_arg_aux(place, flags, 0), .flags = MT_CLASS_PLAIN,
-	};
-
-	if (!f || !f->blk)
-		return 0;
-	ev.dev = (uint8_t)f->blk->dev;
-	ev.addr = f->blk->ptr;
-	ev.size = f->size;
-	return a->fn(a->ctx, &ev);
-}
-
-#define NO_PLACE (EV_ARG_INSIDE - 1) /* what places mean was taken up before */
-
-int graph__each_of_frame(const struct graph *g, const struct thread *th, unsigned frame, struct event ev, event_fn fn,
-			 void *ctx)
-{
-	const struct fthread *t = graph__thread_at(g, th);
-	const struct arg_of a = { .g = g, .frame = ev, .fn = fn, .ctx = ctx };
-	bool has_edges = t && t->pid == th->pid && t->tid == th->tid && t->leaf == (int)frame && t->leaf_seq == ev.seq;
-	int r;
-
-	ev.flags |= th->frames[frame].class == OPC_PY_NODE && ev.kind == MT_EV_NODE ? MT_NODE_PYTHON : 0;
-	r = fn(ctx, &ev);
-	for (uint32_t i = 0; !r && has_edges && i < t->edges.cnt; i++) {
-		const struct edge *e = &t->edges.e[i];
-
-		if (!(e->flags & EDGE_ALLOC))
-			r = arg_of__give(&a, e->id, e->flags & EDGE_FALSE ? EV_ARG_INSIDE : NO_PLACE,
-					 e->flags & EDGE_TRUE ? MT_FLOW_F_WRITTEN : 0);
-	}
-	return r;
 }
 
 /* Innermost region or node of a frame that was just entered, or of another event. */
