@@ -455,7 +455,11 @@ static void what_was_not_seen_is_not_complete(void **state)
 
 	(void)state;
 	f.r.devs_cnt = f.r.procs_cnt = 0;
-	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "Nothing was seen", "memtrace plan");
+	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "no probe was set", "memtrace plan");
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "nothing could be seen"));
+	f.r.probes.covers_cnt = 1;
+	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "no block was allocated", "memtrace plan");
 	v = judged();
 	assert_null(line_of(&v, VERDICT_GROWTH));
 	assert_null(line_of(&v, VERDICT_PEAK));

@@ -26,12 +26,15 @@ void say_untraced(const struct judge *j, struct verdict_line *l)
 void say_nothing(const struct judge *j, struct verdict_line *l)
 {
 	const struct report *r = j->r;
+	int was_probed = r->probes.covers_cnt > 0;
 	uint32_t pid = facts_to_record(r);
 	char a[24];
 
-	say(l->text, "Nothing was seen: no block was allocated or freed in %s",
+	say(l->text, was_probed ? "Nothing was seen: no block was allocated or freed in %s" :
+		     "Nothing was seen in %s: no probe was set",
 	    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
-	say(l->next, "did this process make tensors? Other memory is seen with --probes host (malloc).");
+	say(l->next, was_probed ? "did this process make tensors?" : "did this process load PyTorch, and run on after that?");
+	say(l->next, " Other memory is seen with --probes host (malloc).");
 	if (pid) {
 		say(l->next, " What can be seen of it: ");
 		say_command(l, "memtrace plan -p %u", pid);
@@ -73,8 +76,8 @@ void say_complete(const struct judge *j, struct verdict_line *l)
 	else if (!r->run.ended)
 		say(l->text, "The recording's end is missing; up to there nothing was lost");
 	else
-		say(l->text, j->f->device ? "Complete: nothing was lost in %s" : "Nothing was lost in %s: there was "
-		    "nothing to lose",
+		say(l->text, j->f->device ? "Complete: nothing was lost in %s" : r->probes.covers_cnt ? "Nothing was lost in %s: "
+		    "there was nothing to lose" : "Nothing was lost in %s, as nothing could be seen",
 		    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
 	if (r->sampling.is_on)
 		say(l->text, "; tracing cost the job %s of its time", fmt_share(b, r->sampling.price_ratio, 1));
