@@ -258,12 +258,27 @@ def tracing(pid, path, *args, command="record", attached=True, **kw):
     mt.check(not list(temporary.iterdir()), f"temporary files are left: {list(temporary.iterdir())}")
 
 
+def memtraces():
+    """Those that are there, ending ones, too: "6408 S parent 6400 wchan do_epoll_wait has process-77"; who keeps another out is seen."""
+    seen = []
+    for proc in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            comm, state = (proc / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            if not comm.startswith("memtrace"):
+                continue
+            state, parent = state.split()[:2]
+            links = [os.readlink(fd) for fd in (proc / "fd").iterdir()] if state != "Z" else []
+            held = [pathlib.Path(link).name for link in links if "/process-" in link]
+            seen.append(f"{proc.name} {state} parent {parent} wchan {(proc / 'wchan').read_text()} has {' '.join(held) or 'no lock'}")
+    return "\n".join(seen)
+
+
 def wait_attached(tracer, pids, timeout=30):
     """Its word is enough here: what it must not do is looked for in the job's text."""
     def look():
         if not tracer.alive():
             tracer.wait()
-            raise AssertionError(f"{tracer.argv} ended with {tracer.popen.returncode}: " + "\n".join(tracer.err))
+            raise AssertionError(f"{tracer.argv} ended with {tracer.popen.returncode}: " + "\n".join(tracer.err) + "\n" + memtraces())
         said = list(tracer.err)
         return all(any(text.startswith(f"attached to {pid} ") for text in said) for pid in pids)
     mt.wait_until(look, f"memtrace to attach to {', '.join(map(str, pids))}", timeout)
