@@ -18,8 +18,8 @@ import test_tui
 SHARE_MIN = 0.97  # of the bytes that are allocated in the steps
 STEPS = 50
 LOOKS_MAX = 40  # a step of the eager block; 35 with modules alone
-SLOW = {"launched", "without_modules", "replayed"}
-LANDING = {"attached", "files_and_frames_that_lie", "eager"}
+SLOW = {"launched", "without_modules", "replayed", "files_and_frames_that_lie"}
+LANDING = {"attached", "eager"}
 PREFIX = "inductor: "
 COMPILES_S = 400  # a kernel of C++ takes 3 to 10 s, on a busy machine
 TIMEOUT_S = dict.fromkeys(("attached", "without_modules", "replayed", "launched"), COMPILES_S)

@@ -13,10 +13,10 @@ import test_categories
 
 RANDOM = 100
 RNG_STATE = 5056  # that each checkpoint keeps
-SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true",
-        "what_ifs_of_sharding_come_true", "verdicts_on_sharding_come_true"}
+SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true", "what_ifs_of_sharding_come_true",
+        "verdicts_on_sharding_come_true", "a_backward_in_another_thread"}
 TIMEOUT_S = {"verdicts_on_sharding_come_true": 400}
-LANDING = {"what_was_kept_is_told_with_its_module", "a_backward_in_another_thread", "what_ifs_of_checkpoints_come_true"}
+LANDING = {"what_was_kept_is_told_with_its_module", "what_ifs_of_checkpoints_come_true"}
 
 
 def graphs_of(where, *args):

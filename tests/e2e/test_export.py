@@ -14,8 +14,8 @@ import subprocess
 
 import mt
 
-SLOW = {"as_torch_transformer", "as_torch_conv"}
-LANDING = {"flow_of_two_steps", "timeline_is_the_report"}
+SLOW = {"as_torch_transformer", "as_torch_conv", "flow_of_two_steps"}
+LANDING = {"timeline_is_the_report"}
 
 # The order in torch's files; _CATEGORY_TO_INDEX of torch/profiler/_memory_profiler.py.
 INDEX = ["PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "unknown"]

@@ -14,7 +14,7 @@ import subprocess
 
 import mt
 
-LANDING = {"api_perf_uprobes"}
+SLOW = {"api_perf_uprobes"}
 
 BIN = mt.BUILD / "tests" / "gpu_stub"
 SEGMENTS = ("seg_alloc", "seg_free", "seg_map", "seg_unmap", "seg_fail", "seg_reset", "seg_trim", "seg_comm",

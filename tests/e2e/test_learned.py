@@ -13,8 +13,8 @@ import peaks
 import test_levels
 
 SLOW = {"labels_of_a_transformer", "labels_of_a_convolutional_network", "labels_of_an_lstm", "labels_of_four_lengths_in_turn",
-        "labels_of_growing_lengths", "labels_with_accumulation", "labels_of_kinds_of_steps"}
-LANDING = {"labels_of_a_session_between_windows", "labels_of_an_mlp", "allocations_are_seen_where_the_budget_pays"}
+        "labels_of_growing_lengths", "labels_with_accumulation", "labels_of_kinds_of_steps", "labels_of_a_session_between_windows"}
+LANDING = {"labels_of_an_mlp", "allocations_are_seen_where_the_budget_pays"}
 TIMEOUT_S = {"allocations_are_seen_where_the_budget_pays": 400}  # windows are paid for first
 ALONE = {"allocations_are_seen_where_the_budget_pays"}  # by the job's own steps
 RIGHT = 0.99  # of byte·time, in category and operator

@@ -17,9 +17,9 @@ import mt
 import test_fleet
 import test_page as pages
 
-SLOW = {"fsdp_no_reshard", "fsdp_freed_early", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "fsdp_offload",
-        "attached_launcher", "attached_restart", "two_jobs_at_once", "ddp", "fsdp1", "dead_rank", "restarted_ranks", "recorded_apart", "page"}
-LANDING = {"fsdp_reshard", "helpers", "compile_workers", "launched_imbalance"}
+SLOW = {"fsdp_no_reshard", "fsdp_freed_early", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "fsdp_offload", "attached_launcher",
+        "attached_restart", "two_jobs_at_once", "ddp", "fsdp1", "dead_rank", "restarted_ranks", "recorded_apart", "page", "compile_workers"}
+LANDING = {"fsdp_reshard", "helpers", "launched_imbalance"}
 
 TIMEOUT_S = {"launched_imbalance": 300, "helpers": 300, "compile_workers": 300, "fsdp_reshard": 300}
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
