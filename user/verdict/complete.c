@@ -76,8 +76,9 @@ void say_complete(const struct judge *j, struct verdict_line *l)
 	else if (!r->run.ended)
 		say(l->text, "The recording's end is missing; up to there nothing was lost");
 	else
-		say(l->text, j->f->device ? "Complete: nothing was lost in %s" : r->probes.covers_cnt ? "Nothing was lost in %s: "
-		    "there was nothing to lose" : "Nothing was lost in %s, as nothing could be seen",
+		say(l->text, j->f->device ? "Complete: nothing was lost in %s" : r->probes.covers_cnt ?
+			     "Nothing was lost in %s: there was nothing to lose" :
+			     "Nothing was lost in %s, as nothing could be seen",
 		    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
 	if (r->sampling.is_on)
 		say(l->text, "; tracing cost the job %s of its time", fmt_share(b, r->sampling.price_ratio, 1));
