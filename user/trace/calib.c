@@ -15,8 +15,9 @@
  *
  * Each program gets a function of its own that starts with the instruction that is best to probe, so that all of them can be
  * set, timed in one thread and removed together (removing a probe waits for a grace period; one after the other would take a
- * second). The best of several short rounds counts: the machine may be busy, and disturbances only ever add time. A hit inside
- * a real job costs more when its caches are full.
+ * second). The best of several short rounds counts: the machine may be busy, and disturbances only ever add time. Without a
+ * probe these functions are alike, so the best of all that are timed in the same way is what each of them takes: one that was
+ * disturbed in all its rounds would make its probe free. A hit inside a real job costs more when its caches are full.
  */
 #include "trace/calib.h"
 
@@ -31,8 +32,8 @@
 #include "base/clock.h"
 #include "memtrace/arg_names.h"
 
-#define ROUNDS 7
-#define CALLS 60
+#define ROUNDS 21
+#define CALLS 20
 #define L1D_DEFAULT (48u << 10)
 #define L1D_MAX (128u << 10)
 #define L1I_DEFAULT (32u << 10)
@@ -182,6 +183,16 @@ static void call(enum mt_prog prog, unsigned own, int i)
 	own_site_call(own, args[0], args[1], args[2]);
 }
 
+/* What a program's calls are timed beside. */
+enum beside { BESIDE_CODE, BESIDE_DATA, BESIDE_A_STEP, BESIDE_MAX };
+
+static enum beside beside_of(enum mt_prog prog)
+{
+	if (prog == MT_PROG_REGION_BEGIN || prog == MT_PROG_REGION_END)
+		return BESIDE_A_STEP;
+	return prog == MT_PROG_HOST_FREE || prog == MT_PROG_HOST_ENTER || prog == MT_PROG_HOST_RET ? BESIDE_DATA : BESIDE_CODE;
+}
+
 /*
  * A function called once or twice a step finds the caches and address translations as the whole step left them: neither the
  * kernel's code nor the program's is near. Only the calls are timed, because the walk takes far longer.
@@ -213,7 +224,7 @@ static unsigned time_rare(enum mt_prog prog, unsigned own, void (*discard)(void 
 
 static unsigned time_own(enum mt_prog prog, unsigned own, void (*discard)(void *), void *ctx)
 {
-	int is_host = prog == MT_PROG_HOST_FREE || prog == MT_PROG_HOST_ENTER || prog == MT_PROG_HOST_RET;
+	int is_host = beside_of(prog) == BESIDE_DATA;
 	uint64_t best = UINT64_MAX;
 
 	for (int r = 0; r < ROUNDS; r++) {
@@ -241,7 +252,7 @@ static void *timing_thread(void *arg)
 	struct timing_job *j = arg;
 
 	for (size_t i = 0; i < SITES_CNT; i++) {
-		int is_rare = sites[i].prog == MT_PROG_REGION_BEGIN || sites[i].prog == MT_PROG_REGION_END;
+		int is_rare = beside_of(sites[i].prog) == BESIDE_A_STEP;
 
 		j->ns[i] = (is_rare ? time_rare : time_own)(sites[i].prog, sites[i].own, j->ops->discard, j->ops->ctx);
 	}
@@ -288,6 +299,7 @@ static int run_thread(struct timing_job *j)
 int calib_run(struct calib *ret, const struct calib_ops *ops)
 {
 	struct timing_job bare = { .ops = ops }, probed = { .ops = ops };
+	unsigned best[BESIDE_MAX];
 	int r = 0;
 	uint64_t hits;
 
@@ -308,10 +320,16 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 	if (r)
 		return r;
 	memset(ret, 0, sizeof(*ret));
+	memset(best, 0xff, sizeof(best));
 	for (size_t i = 0; i < SITES_CNT; i++) {
-		unsigned ns = probed.ns[i] > bare.ns[i] ? probed.ns[i] - bare.ns[i] : 0;
+		unsigned *alike = &best[beside_of(sites[i].prog)];
 
-		ret->prog_ns[sites[i].prog] = ns;
+		*alike = bare.ns[i] < *alike ? bare.ns[i] : *alike;
+	}
+	for (size_t i = 0; i < SITES_CNT; i++) {
+		unsigned without = best[beside_of(sites[i].prog)];
+
+		ret->prog_ns[sites[i].prog] = probed.ns[i] > without ? probed.ns[i] - without : 0;
 	}
 	/* Both are on one function, so entry and return were timed together; the sum is shared evenly. */
 	ret->prog_ns[MT_PROG_HOST_ENTER] = ret->prog_ns[MT_PROG_HOST_RET] / 2;
