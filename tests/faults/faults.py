@@ -258,7 +258,7 @@ def tracing(pid, path, *args, command="record", attached=True, **kw):
     mt.check(not list(temporary.iterdir()), f"temporary files are left: {list(temporary.iterdir())}")
 
 
-def memtraces():
+def what_memtraces_do():
     """Those that are there, ending ones, too: "6408 S parent 6400 wchan do_epoll_wait has process-77"; who keeps another out is seen."""
     seen = []
     for proc in pathlib.Path("/proc").glob("[0-9]*"):
@@ -278,7 +278,7 @@ def wait_attached(tracer, pids, timeout=30):
     def look():
         if not tracer.alive():
             tracer.wait()
-            raise AssertionError(f"{tracer.argv} ended with {tracer.popen.returncode}: " + "\n".join(tracer.err) + "\n" + memtraces())
+            raise AssertionError(f"{tracer.argv} ended with {tracer.popen.returncode}: " + "\n".join(tracer.err) + "\n" + what_memtraces_do())
         said = list(tracer.err)
         return all(any(text.startswith(f"attached to {pid} ") for text in said) for pid in pids)
     mt.wait_until(look, f"memtrace to attach to {', '.join(map(str, pids))}", timeout)
