@@ -124,13 +124,13 @@ check-promises: ## ... and what the documents promise beyond that: slow tests, k
 	@tools/make-venv libraries
 	@tests/gpu_stub/fetch $(B)/gpu_wheels
 	@$(MAKE) --no-print-directory -j3 check-build promises-build
+	-@tests/part faults tests/faults/run --slow --lanes 2
 	-@tests/part fuzz $(MAKE) --no-print-directory check-fuzz FUZZ_SEED=0 FUZZ_SECONDS=20
 	-@printf '%s\n' 'tests/part vm tests/vm/run' 'tests/part libraries tests/libraries/run' \
 		'tests/part soak $(MAKE) --no-print-directory check-soak' | tests/abreast
 	-@tests/part slow tests/e2e/run --slow --lanes 2
 	-@tests/part versions tests/versions/run check.
 	-@tests/part viewers-newest $(MAKE) --no-print-directory check-snapshot-newest
-	-@tests/part faults tests/faults/run --slow --lanes 2
 	@tests/part
 promises-build: gpu-stub targets $(B)/tests/soak_model $(B)/vm/prog_insns
 

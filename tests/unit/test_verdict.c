@@ -451,6 +451,7 @@ static void a_leak_of_some_steps(void **state)
 
 static void what_was_not_seen_is_not_complete(void **state)
 {
+	struct report_cover cover = { .source = "framework", .found = 2 };
 	struct verdict v;
 
 	(void)state;
@@ -458,7 +459,10 @@ static void what_was_not_seen_is_not_complete(void **state)
 	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "no probe was set", "memtrace plan");
 	v = judged();
 	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "nothing could be seen"));
+	f.r.probes.covers = &cover;
 	f.r.probes.covers_cnt = 1;
+	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "no probe was set", "memtrace plan"); /* all were refused */
+	cover.attached = 1;
 	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "no block was allocated", "memtrace plan");
 	v = judged();
 	assert_null(line_of(&v, VERDICT_GROWTH));

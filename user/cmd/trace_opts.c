@@ -124,7 +124,7 @@ void recording_say(const char *path, const struct report *r)
 	if (lost)
 		fprintf(stderr, ", LOST %s (the report says why)\n", fmt_count(a, (double)lost));
 	else if (!r->devs_cnt)
-		fprintf(stderr, r->probes.covers_cnt ? ", nothing to lose: no block was allocated or freed\n" :
+		fprintf(stderr, report_probes__were_set(&r->probes) ? ", nothing to lose: no block was allocated or freed\n" :
 			", nothing to lose: no probe was set\n");
 	else
 		fprintf(stderr, report_lost_sum(r) ? ", no event lost (details were: see the report)\n" : ", nothing lost\n");

@@ -51,6 +51,15 @@ struct report_probes {
 	uint64_t late_ops_total;
 };
 
+/* False: nothing could be seen; no source was found, or the kernel took none of its probes. */
+static inline int report_probes__were_set(const struct report_probes *p)
+{
+	for (size_t i = 0; i < p->covers_cnt; i++)
+		if (p->covers[i].attached)
+			return 1;
+	return 0;
+}
+
 /* What tracing costs a process, by its own steps: medians of traced ones, and of those just before and just after the trace. */
 struct report_price {
 	uint32_t pid;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#define LOG_MODULE "trace"
 #include "trace/closer.h"
 
 #include <pthread.h>
@@ -9,10 +10,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/urgent.h"
 
+#define LOOK_US 1000 /* between looks at whether all are closed */
 #define STACK_BYTES (64u << 10) /* they call close() and nothing else */
-#define REST 4 /* times its work: the pause after each close */
+#define REST	    4		      /* times its work: the pause after each close, … */
+#define TURN_NS_MAX (NS_PER_S / 4)    /* … both together not longer than this, … */
+#define WAIT_NS	    (10 * NS_PER_S)   /* … and so short that all have begun this long after the last was added, … */
+#define END_WAIT_NS (2 * NS_PER_S)    /* … or after the end: who ended memtrace waits, and the next one is kept out */
 
 struct closing_batch {
 	struct closing_batch *next;
@@ -27,19 +33,28 @@ struct closer {
 	struct closing_batch *batches;
 	pthread_mutex_t lock;
 	uint64_t next_ns; /* nothing begins before this time */
+	uint64_t left;	   /* that have not begun, and … */
+	uint64_t until_ns; /* … should have by then; both atomic */
 };
 
 /* With the lock held: a thread that waits for its time keeps the others waiting for theirs. */
 static void closer__wait(struct closer *c, uint64_t work_ns)
 {
-	uint64_t now = now_ns();
+	uint64_t left = __atomic_fetch_sub(&c->left, 1, __ATOMIC_RELAXED), turn = (1 + REST) * work_ns, until, now;
 
-	if (c->next_ns > now && work_ns) {
+	if (!work_ns)
+		return;
+	now = now_ns();
+	if (c->next_ns > now) {
 		sleep_until(c->next_ns);
 		now = now_ns();
 	}
-	if (work_ns)
-		c->next_ns = now + (1 + REST) * work_ns;
+	until = __atomic_load_n(&c->until_ns, __ATOMIC_RELAXED);
+	if (turn > TURN_NS_MAX)
+		turn = TURN_NS_MAX;
+	if (now + turn * left > until)
+		turn = until > now ? (until - now) / left : 0;
+	c->next_ns = now + turn;
 }
 
 /* The one to close now; NULL: there is none left. */
@@ -102,25 +117,31 @@ struct closer *closer__new(void)
 	return c;
 }
 
-void closer__free(struct closer *c)
-{
-	if (!c)
-		return;
-	while (c->batches) {
-		struct closing_batch *b = c->batches;
-
-		c->batches = b->next;
-		closing_batch__free(b);
-	}
-	pthread_mutex_destroy(&c->lock);
-	free(c);
-}
-
 int closer__is_idle(struct closer *c)
 {
 	if (c)
 		closer__reap(c);
 	return !c || !c->batches;
+}
+
+void closer__free(struct closer *c)
+{
+	uint64_t begin;
+	int was_said = 0;
+
+	if (!c)
+		return;
+	begin = now_ns();
+	__atomic_store_n(&c->until_ns, begin + END_WAIT_NS, __ATOMIC_RELAXED);
+	while (!closer__is_idle(c)) {
+		usleep(LOOK_US);
+		if (!was_said && now_ns() - begin > END_WAIT_NS) {
+			was_said = 1;
+			log_warn("waiting for the kernel, which removes the last probes (the job goes on)");
+		}
+	}
+	pthread_mutex_destroy(&c->lock);
+	free(c);
 }
 
 void closer__add(struct closer *c, const struct closing *v, size_t cnt, size_t threads)
@@ -138,6 +159,8 @@ void closer__add(struct closer *c, const struct closing *v, size_t cnt, size_t t
 	}
 	b->closer = c;
 	b->cnt = cnt;
+	__atomic_fetch_add(&c->left, cnt, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->until_ns, now_ns() + WAIT_NS, __ATOMIC_RELAXED);
 	memcpy(b->v, v, cnt * sizeof(*v));
 	/* The main thread reads signals from a signalfd; these threads block them. */
 	sigfillset(&all);

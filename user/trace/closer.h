@@ -19,7 +19,7 @@ struct closing {
 };
 
 struct closer *closer__new(void); /* NULL: no memory; then closer__add closes at once */
-void closer__free(struct closer *c); /* waits until all are closed */
+void closer__free(struct closer *c); /* waits until all are closed; all pauses together take two seconds at most */
 int closer__is_idle(struct closer *c); /* all that were added are closed */
 #define CLOSER_THREADS 64
 /* Closes them in the background, at most this many at one time; each pair is begun in the order given. */

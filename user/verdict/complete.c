@@ -26,7 +26,7 @@ void say_untraced(const struct judge *j, struct verdict_line *l)
 void say_nothing(const struct judge *j, struct verdict_line *l)
 {
 	const struct report *r = j->r;
-	int was_probed = r->probes.covers_cnt > 0;
+	int was_probed = report_probes__were_set(&r->probes);
 	uint32_t pid = facts_to_record(r);
 	char a[24];
 
@@ -76,7 +76,7 @@ void say_complete(const struct judge *j, struct verdict_line *l)
 	else if (!r->run.ended)
 		say(l->text, "The recording's end is missing; up to there nothing was lost");
 	else
-		say(l->text, j->f->device ? "Complete: nothing was lost in %s" : r->probes.covers_cnt ?
+		say(l->text, j->f->device ? "Complete: nothing was lost in %s" : report_probes__were_set(&r->probes) ?
 			     "Nothing was lost in %s: there was nothing to lose" :
 			     "Nothing was lost in %s, as nothing could be seen",
 		    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
