@@ -259,7 +259,8 @@ def tracing(pid, path, *args, command="record", attached=True, **kw):
 
 
 def what_memtraces_do():
-    """Those that are there, ending ones, too: "6408 S parent 6400 wchan do_epoll_wait has process-77"; who keeps another out is seen."""
+    """Those that are there, ending ones, too: "6408 S parent 6400 wchan do_epoll_wait has process-77: memtrace serve -a"; who keeps another
+    out is seen."""
     seen = []
     for proc in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -269,7 +270,8 @@ def what_memtraces_do():
             state, parent = state.split()[:2]
             links = [os.readlink(fd) for fd in (proc / "fd").iterdir()] if state != "Z" else []
             held = [pathlib.Path(link).name for link in links if "/process-" in link]
-            seen.append(f"{proc.name} {state} parent {parent} wchan {(proc / 'wchan').read_text()} has {' '.join(held) or 'no lock'}")
+            argv = " ".join((proc / "cmdline").read_text().split("\0"))
+            seen.append(f"{proc.name} {state} parent {parent} wchan {(proc / 'wchan').read_text()} has {' '.join(held) or 'no lock'}: {argv}")
     return "\n".join(seen)
 
 

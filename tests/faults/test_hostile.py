@@ -10,6 +10,7 @@ import faults
 import mt
 
 SLOW = {"python_heap", "all_floods_at_once"}
+ALONE = {"all_floods_at_once"}  # with -a it takes the jobs of other tests, too: whichever no memtrace has just now
 ANSWER_S_MAX = 0.1
 RSS_MAX = 512 << 20
 
