@@ -24,6 +24,11 @@ UNKNOWN_MAX = 0.01  # of byte·time with the extended classes
 READY_S = 300  # libraries of a thousand modules, from a cold disk
 
 
+def looks_with_names(tracer):
+    """A search through a job's objects that is cut short, on a busy machine, may find some modules of torch's own and no name."""
+    return [line for line in list(tracer.err) if re.search(r": [1-9]\d* names of ", line)]
+
+
 def watch(job, path):
     """(CLOCK_MONOTONIC when all was attached, and after looks at its names, which come once a second, epoch minus that clock) of a
     recording of some steps of a job that trains, before those looks and after them."""
@@ -31,8 +36,9 @@ def watch(job, path):
     with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(path)) as tracer:
         mt.wait_attached(tracer, job.pid, mt.OP, 60)
         attached = time.monotonic_ns()
-        mt.wait_until(lambda: sum(" names of " in line for line in list(tracer.err)) >= LOOKS or not job.alive(), "looks at names", 60)
+        mt.wait_until(lambda: len(looks_with_names(tracer)) >= LOOKS or not job.alive(), "looks at names", 60)
         looked, first = time.monotonic_ns(), mt.steps_of(job)
+        mt.note(f"looks at names: {'; '.join(line.split(': ', 3)[-1] for line in list(tracer.err) if ' names of ' in line)}")
         mt.wait_until(lambda: mt.steps_of(job) >= first + FULL_STEPS + 2 or not job.alive(), "steps", 100)
         job.tell("stop")
         job.line("done", 60)
